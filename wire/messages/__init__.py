@@ -1,0 +1,1 @@
+"""The messages actors exchange, one module per actor that answers them."""

@@ -1,0 +1,245 @@
+"""What `mcp/<bundle_id>` answers and announces: one MCP session, its process, its health.
+
+Tool arguments and results, tool and resource listings cross as attachments: JSON text
+that is produced once and embedded unchanged in the Socket.IO acknowledgement.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ..codec import Attachment
+from ..message import Ask, Fact, Record
+
+Transport = Literal["stdio", "streamable", "sse"]
+Activation = Literal["stopped", "started"]
+Connection = Literal["disconnected", "connecting", "connected", "authorization_required", "error"]
+"""The two public axes of a server's status (R-MCP-24)."""
+
+
+class HealthCheck(Record):
+    """Probing of one server, in seconds (03 §4.6)."""
+
+    enabled: bool = True
+    interval: float = 30.0
+    timeout: float = 5.0
+
+
+class ReconnectPolicy(Record):
+    """Restart law of one server, in seconds (DEC-1, R-MCP-21). `max_retries` 0 means for ever."""
+
+    enabled: bool = True
+    max_retries: int = 5
+    initial_delay: float = 1.0
+    max_delay: float = 30.0
+    backoff_factor: float = 2.0
+    stable_after: float = 60.0
+    intensity_max: int = 5
+    intensity_within: float = 60.0
+    park_retry: float = 300.0
+
+
+class CallLimits(Record):
+    """Bulkhead and deadlines of one server (DEC-7, DEC-10, DEC-11). `idle_timeout` in seconds, `None` for off."""
+
+    max_in_flight: int = 32
+    max_queued: int = 256
+    idle_timeout: float | None = None
+    retry_safe_tools: bool = False
+
+
+class LaunchPlan(Record):
+    """Everything a server needs to start, rendered: placeholders resolved, secrets in clear.
+
+    Never logged, never projected; its repr hides the values. Times in seconds.
+    """
+
+    bundle_id: str
+    name: str
+    transport: Transport
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    encoding: str = "utf-8"
+    encoding_errors: str = "strict"
+    url: str = ""
+    headers: dict[str, str] = {}
+    timeout: float = 30.0
+    read_timeout: float = 300.0
+    terminate_on_close: bool = True
+    start_timeout: float = 30.0
+    health: HealthCheck = HealthCheck()
+    reconnect: ReconnectPolicy = ReconnectPolicy()
+    limits: CallLimits = CallLimits()
+
+    def __repr__(self) -> str:
+        return f"LaunchPlan({self.bundle_id!r}, {self.transport!r}, …)"
+
+
+class ServerStatus(Record):
+    """Public status of one server (R-MCP-24, R-LIFE-23, DEC-1). Instants are Unix seconds.
+
+    `phase` is the state of the supervision table: stopped, queued, starting, ready, unhealthy,
+    backing_off, parked or stopping. `reason` is the innermost cause, redacted.
+    """
+
+    bundle_id: str
+    activation: Activation = "stopped"
+    connection: Connection = "disconnected"
+    phase: str = "stopped"
+    reason: str | None = None
+    category: str | None = None
+    code: str | None = None
+    retries: int = 0
+    restarts_in_window: int = 0
+    next_try_at: float | None = None
+    since: float = 0.0
+    pid: int | None = None
+    protocol: str | None = None
+    server_name: str | None = None
+    calls: int = 0
+    failed_calls: int = 0
+    in_flight: int = 0
+    queued: int = 0
+    stderr_tail: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class ToolOutcome(Record):
+    """How a call ended.
+
+    `ended`: `answered` (result holds the CallToolResult as JSON), `error` (the server answered with a
+    JSON-RPC error), `failed` (no answer), `busy` (full queue or open breaker), `timeout`, `cancelled`,
+    `unauthorized` (error_code 4006 or 4007), `not_connected`.
+    `executed` is `"no"`, `"unknown"` or `"yes"` (DEC-10). `text` is for people and holds no secret.
+    """
+
+    ended: Literal["answered", "error", "failed", "busy", "timeout", "cancelled", "unauthorized", "not_connected"]
+    result: Attachment | None = None
+    executed: Literal["no", "unknown", "yes"] = "yes"
+    error_code: int | None = None
+    text: str = ""
+    attempts: int = 1
+
+
+class StartServer(Ask[ServerStatus]):
+    """Wants the server started; replies once the start is accepted, not once it is ready. A manual start resets parking."""
+
+    lane = "control"
+
+
+class StopServer(Ask[ServerStatus]):
+    """Stops the server: drains calls for at most `drain` seconds, then ends its process tree (R-MCP-26, DEC-13)."""
+
+    lane = "control"
+    drain: float = 5.0
+
+
+class RestartServer(Ask[ServerStatus]):
+    """Renders first, then stops and starts; when rendering fails the old process stays (R-INPUT-21)."""
+
+    lane = "control"
+    drain: float = 5.0
+
+
+class GetServerStatus(Ask[ServerStatus]):
+    """The present status; never waits for the server (F-14)."""
+
+    lane = "control"
+
+
+class CallTool(Ask[ToolOutcome]):
+    """Calls one tool by its original name. `arguments` is a JSON object; `timeout` in seconds from now.
+
+    `repeatable` says that the server annotated the tool read-only or idempotent (DEC-10).
+    """
+
+    tool: str
+    arguments: Attachment
+    timeout: float
+    req_id: str = ""
+    repeatable: bool = False
+
+
+class ResourcesPage(Record):
+    """One page of `resources/list`: `resources` is the JSON array as sent by the server."""
+
+    resources: Attachment
+    next_cursor: str | None = None
+
+
+class ListResources(Ask[ResourcesPage]):
+    """One page, untouched (W-RES-1).
+
+    Raises `PeerError` with a 4014, 4015, 4006 or 4007 payload (W-RES-2, W-RES-3).
+    """
+
+    cursor: str | None = None
+
+
+class ResourceContents(Record):
+    """`contents` is the JSON array of a `resources/read` result."""
+
+    contents: Attachment
+
+
+class ReadResource(Ask[ResourceContents]):
+    """Reads one resource by its raw URI within `timeout` seconds."""
+
+    uri: str
+    timeout: float
+
+
+class WatchResources(Ask[None]):
+    """The URIs to be subscribed to, as a whole; made once per session and renewed after a new one (C-DESK-8)."""
+
+    uris: tuple[str, ...]
+
+
+class ServerStatusChanged(Fact):
+    """A server moved on either axis."""
+
+    status: ServerStatus
+
+    def coalesce_key(self) -> str:
+        return self.status.bundle_id
+
+
+class ToolsListed(Fact):
+    """All tools of a connected server, in its listing order, as a JSON array; `[]` also when it was lost.
+
+    `session` counts the sessions of this server; `notes` are diagnostics of items set aside (DEC-6).
+    """
+
+    bundle_id: str
+    session: int
+    tools: Attachment
+    notes: tuple[str, ...] = ()
+
+    def coalesce_key(self) -> str:
+        return self.bundle_id
+
+
+class ResourcesListed(Fact):
+    """All resources of a connected server as a JSON array, and what it can do with them."""
+
+    bundle_id: str
+    session: int
+    resources: Attachment
+    subscribe: bool = False
+    declared: bool = True
+    notes: tuple[str, ...] = ()
+
+    def coalesce_key(self) -> str:
+        return self.bundle_id
+
+
+class ResourceUpdated(Fact):
+    """The server announced new contents for a URI."""
+
+    bundle_id: str
+    uri: str
+
+    def coalesce_key(self) -> str:
+        return f"{self.bundle_id} {self.uri}"

@@ -1,0 +1,123 @@
+"""What `reconcile` answers and announces: the authoritative server set, its commits and renderings."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ..codec import Attachment
+from ..message import Ask, Fact, Record
+from .mcp import LaunchPlan, ServerStatus
+
+Slice = Literal["config", "tool_list", "desktop", "skills", "finder"]
+"""A part of the projection whose change is announced by the `server:update_*` of the same name."""
+
+
+class Committed(Fact):
+    """Commit `number` is applied everywhere; `changed` names the slices an Agent would see differently (R-PROJ-3)."""
+
+    number: int
+    changed: tuple[Slice, ...]
+
+
+class ProjectedConfig(Record):
+    """`config` is the GetComputerConfigRet of the last commit as JSON, masked (W-CFG, DEC-30)."""
+
+    config: Attachment
+    commit: int = 0
+
+
+class GetConfig(Ask[ProjectedConfig]):
+    """The committed configuration projection; waits for nothing."""
+
+
+class GetLaunchPlan(Ask[LaunchPlan]):
+    """Renders one server anew from its raw entry, for one actual start (R-INPUT-20).
+
+    Raises `MissingInputError`, `InvalidSelectionError`, `ConfigValidationError`, `StartupError` (`identity_drift`).
+    """
+
+    bundle_id: str
+    interactive: bool = False
+
+
+class GrantStart(Ask[None]):
+    """Waits for a place under the start caps (DEC-3); `launcher` is the file name of the command, or `""`.
+
+    The place is given back by `EndStart`, or when the asker goes down.
+    """
+
+    bundle_id: str
+    launcher: str = ""
+
+
+class EndStart(Ask[None]):
+    """Gives the place of `GrantStart` back."""
+
+    lane = "control"
+    bundle_id: str
+
+
+class Degradation(Record):
+    """One open degradation (R-LIFE-24). `since` in Unix seconds."""
+
+    component: str
+    identity: str
+    category: str
+    code: str
+    since: float
+    reason: str = ""
+    retry_hint: str | None = None
+
+
+class ProjectionStatus(Record):
+    """Public diagnostics of the Computer's server set (R-LIFE-23)."""
+
+    commit: int
+    servers: tuple[ServerStatus, ...] = ()
+    degradations: tuple[Degradation, ...] = ()
+    findings: tuple[str, ...] = ()
+
+
+class GetProjectionStatus(Ask[ProjectionStatus]):
+    """The diagnostics; waits for no server."""
+
+    lane = "control"
+
+
+class ChangeResult(Record):
+    """What a change of the server set did, by bundle_id (R-LIFE-15)."""
+
+    commit: int
+    started: tuple[str, ...] = ()
+    stopped: tuple[str, ...] = ()
+    restarted: tuple[str, ...] = ()
+    remeta: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+
+
+class SyncConfig(Ask[ChangeResult]):
+    """Replaces the held configuration; `config` is the canonical ComputerConfig as JSON (R-LIFE-15)."""
+
+    config: Attachment
+
+
+class MountServer(Ask[ChangeResult]):
+    """Adds or replaces one server for this run (R-CORE-9); `server` is a server object as JSON."""
+
+    server: Attachment
+
+
+class UnmountServer(Ask[ChangeResult]):
+    """Removes one mounted server."""
+
+    bundle_id: str
+
+
+class ControlServer(Ask[ServerStatus]):
+    """Starts, stops or restarts one server of the set by its bundle_id (R-MGMT-4).
+
+    Raises `ConfigValidationError` (`unknown_server`), `PolicyError`.
+    """
+
+    bundle_id: str
+    action: Literal["start", "stop", "restart"]

@@ -1,0 +1,117 @@
+"""What `tools` answers: the tool list and tool calls of the Agent, and the commits that feed it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..codec import Attachment
+from ..message import Ask, Fact, Record, Tell
+
+
+class ToolPolicy(Record):
+    """The part of one server's configuration that decides its tools (W-META, W-EXP, R-MCP-12…18)."""
+
+    bundle_id: str
+    name: str
+    disabled: bool = False
+    forbidden: tuple[str, ...] = ()
+    tool_meta: dict[str, dict[str, Any]] = {}
+    default_tool_meta: dict[str, Any] | None = None
+    vrl: str | None = None
+
+
+class ServerTools(Record):
+    """One server's slice: its policy, its last listing (JSON array), and whether it is connected now."""
+
+    policy: ToolPolicy
+    listing: Attachment
+    connected: bool
+
+
+class Applied(Record):
+    """Acknowledgement of a commit: whether what the Agent sees changed."""
+
+    changed: bool
+    notes: tuple[str, ...] = ()
+
+
+class ApplyTools(Ask[Applied]):
+    """Replaces the whole slice with that of commit `number`, servers ordered by bundle_id."""
+
+    lane = "control"
+    number: int
+    servers: tuple[ServerTools, ...]
+
+
+class ToolList(Record):
+    """`tools` is the JSON array of SMCPTool, encoded when it was committed (DEC-4, DEC-5)."""
+
+    tools: Attachment
+    commit: int = 0
+
+
+class ListTools(Ask[ToolList]):
+    """The committed list; waits for nothing."""
+
+
+class ToolAnswer(Record):
+    """`result` is the CallToolResult for the acknowledgement, as JSON."""
+
+    result: Attachment
+
+
+class RunTool(Ask[ToolAnswer]):
+    """One `client:tool_call`: exposed name, `params` as JSON object, `timeout` in whole seconds (W-CALL-4)."""
+
+    req_id: str
+    tool_name: str
+    params: Attachment
+    timeout: int
+    agent: str = ""
+
+
+class CancelTool(Tell):
+    """The Agent gave up on a call; ignored when it is not in flight (W-CALL-14)."""
+
+    lane = "control"
+    req_id: str
+
+
+class DrainCalls(Ask[None]):
+    """Refuses new calls, waits at most `grace` seconds for running ones, then answers the rest (DEC-13, DEC-26)."""
+
+    lane = "control"
+    grace: float
+
+
+class ResumeCalls(Ask[None]):
+    """Accepts calls again after a drain."""
+
+    lane = "control"
+
+
+class CallRecord(Record):
+    """One finished call that was routed to a server. `ended_at` in Unix seconds, `duration` in seconds."""
+
+    req_id: str
+    bundle_id: str
+    tool: str
+    ended: str
+    ended_at: float
+    duration: float
+
+
+class CallHistory(Record):
+    """Finished calls, oldest first (C-DESK-23)."""
+
+    calls: tuple[CallRecord, ...]
+
+
+class GetCallHistory(Ask[CallHistory]):
+    """The bounded history of calls."""
+
+
+class CallFinished(Fact):
+    """A routed call ended, whatever way."""
+
+    record: CallRecord
