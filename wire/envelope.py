@@ -32,7 +32,8 @@ class Envelope(msgspec.Struct, array_like=True):
         lane: `control` overtakes `ordinary`.
         chain: Serial actors that wait for the end of this ask, outermost first (cycle detection).
         trace: W3C `traceparent`, or `""`.
-        enqueued_at: Clock of the moment it entered a mailbox, for measurement.
+        key: Coalescing key of a fact, or `""`.
+        enqueued_at: Clock of the moment it entered a mailbox, for measurement; never crosses a process.
     """
 
     kind: Kind
@@ -46,4 +47,5 @@ class Envelope(msgspec.Struct, array_like=True):
     lane: str = "ordinary"
     chain: tuple[Address, ...] = ()
     trace: str = ""
+    key: str = ""
     enqueued_at: float = 0.0

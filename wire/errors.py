@@ -240,7 +240,7 @@ class DeadlineExceeded(BusError):
     default_code = "deadline"
 
 
-class ActorDown(BusError):
+class ActorLost(BusError):
     """The actor went down first. `details["executed"]` is `"no"` for a queued message, `"unknown"` for one in work."""
 
     default_code = "actor_down"

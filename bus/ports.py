@@ -1,0 +1,47 @@
+"""The two things that plug into a bus: receivers below it, a gateway beside it.
+
+A receiver is a local end point (an actor's runner, an observer). A gateway carries
+envelopes to addresses that live in other processes.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ..wire.envelope import Address, Envelope
+from .mailbox import Verdict, Whereabouts
+
+
+class Receiver(Protocol):
+    """A local end point. All methods return at once."""
+
+    def deliver(self, envelope: Envelope) -> Verdict:
+        """Takes an envelope in; may start its handler directly."""
+
+    def cancel(self, envelope_id: int) -> Whereabouts | None:
+        """Withdraws or interrupts a message and says how far it had come; `None` when it is not here."""
+
+    def is_serial(self, subject: str) -> bool:
+        """Whether messages of this subject wait for the one in work."""
+
+
+class Gateway(Protocol):
+    """The way to other processes. All methods return at once."""
+
+    def carry(self, envelope: Envelope) -> bool:
+        """Takes an ask or a tell for a remote address; `False` when no node owns it."""
+
+    def cancel(self, envelope: Envelope) -> Whereabouts | None:
+        """Nobody waits for this carried message any more; says how far it surely did not get."""
+
+    def publish(self, envelope: Envelope) -> None:
+        """Passes a local fact on to nodes that observe its subject."""
+
+    def observe(self, subject: str) -> None:
+        """Somebody here wants facts of this subject from now on."""
+
+    def announce(self, address: Address) -> None:
+        """A local address came up."""
+
+    def withdraw(self, address: Address, why: str) -> None:
+        """A local address went down."""

@@ -1,0 +1,65 @@
+"""A slot: one value, set once, awaited once.
+
+The cheapest thing each event loop has for it: a loop future on asyncio (an anyio event
+costs two more turns of the loop), an anyio event elsewhere, so that the bus also runs
+on trio's virtual clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import anyio
+import sniffio
+
+
+class Slot(Protocol):
+    """Awaited by exactly one task."""
+
+    def set(self, value: Any) -> None:
+        """Puts the value in; later values are ignored."""
+
+    async def wait(self) -> Any:
+        """The value, once it is there."""
+
+
+class FutureSlot:
+    """Slot on an asyncio future."""
+
+    __slots__ = ("_future",)
+
+    def __init__(self) -> None:
+        self._future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def set(self, value: Any) -> None:
+        if not self._future.done():
+            self._future.set_result(value)
+
+    async def wait(self) -> Any:
+        return await self._future
+
+
+class EventSlot:
+    """Slot on an anyio event."""
+
+    __slots__ = ("_event", "_value")
+
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+        self._value: Any = None
+
+    def set(self, value: Any) -> None:
+        if not self._event.is_set():
+            self._value = value
+            self._event.set()
+
+    async def wait(self) -> Any:
+        await self._event.wait()
+        return self._value
+
+
+def slot_type() -> Callable[[], Slot]:
+    """The slot class for the event loop this is called from."""
+    return FutureSlot if sniffio.current_async_library() == "asyncio" else EventSlot
