@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import anyio
+from anyio.abc import TaskGroup
 
 from ..wire.codec import decode, encode
 from ..wire.envelope import Address, Envelope
@@ -81,11 +82,12 @@ class Bus:
         self._waits = WaitGraph()
         self._ids = itertools.count(1)
         self._deadlines = Deadlines(self._expire, clock)
-        self._tasks = anyio.create_task_group()
+        self._tasks: TaskGroup | None = None
         self._new_slot: Callable[[], Slot] = FutureSlot
 
     async def __aenter__(self) -> Bus:
         self._new_slot = slot_type()
+        self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         self._tasks.start_soon(self._deadlines.run)
         return self
@@ -94,6 +96,7 @@ class Bus:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         self.close()
+        assert self._tasks is not None
         self._tasks.cancel_scope.cancel()
         return await self._tasks.__aexit__(kind, error, trace)
 
