@@ -1,0 +1,18 @@
+"""The actor kernel: actors with typed handlers, their runner, and the supervisor that keeps them."""
+
+from .actor import Actor, Tasks
+from .declare import handler, handler_table, observer
+from .restart import RestartPolicy
+from .supervisor import ChildSpec, ChildStatus, Supervisor
+
+__all__ = [
+    "Actor",
+    "ChildSpec",
+    "ChildStatus",
+    "RestartPolicy",
+    "Supervisor",
+    "Tasks",
+    "handler",
+    "handler_table",
+    "observer",
+]

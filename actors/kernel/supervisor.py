@@ -1,0 +1,253 @@
+"""The supervisor: starts children, watches them, restarts each by its own history.
+
+One-for-one. A child's end is announced as a fact to whoever observes `ActorDown`,
+`ActorUp` and `ActorParked`, with its reason; nothing escalates to the Computer as a
+whole (DEC-35).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from types import TracebackType
+from typing import Literal
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from ...bus import Bus
+from ...wire.envelope import Address
+from ...wire.errors import ConflictError, SmcpError, StartupError
+from ...wire.messages.kernel import ActorDown, ActorParked, ActorUp
+from .actor import Actor
+from .restart import History, Park, RestartKind, RestartPolicy
+from .runner import Runner
+
+logger = logging.getLogger(__name__)
+
+ChildState = Literal["starting", "up", "waiting", "parked", "stopped"]
+
+
+class ChildSpec(msgspec.Struct, frozen=True):
+    """How one child is made and kept. Times in seconds.
+
+    Attributes:
+        factory: Makes a fresh actor for each life; it must rebuild its state from intents and neighbours.
+        restart: permanent, transient (only after a crash) or temporary (never).
+        start_timeout: Limit of `started`.
+        stop_timeout: What handlers in work, and then `stopping`, get at a graceful stop, each.
+        capacity, waiting: Bounds of the mailbox.
+    """
+
+    address: Address
+    factory: Callable[[], Actor]
+    restart: RestartKind = "permanent"
+    policy: RestartPolicy = RestartPolicy()
+    start_timeout: float = 30.0
+    stop_timeout: float = 5.0
+    capacity: int = 1024
+    waiting: int = 4096
+
+
+class ChildStatus(msgspec.Struct, frozen=True):
+    """Public view of a child."""
+
+    address: Address
+    state: ChildState
+    incarnation: int
+    restarts_in_window: int
+    reason: str | None
+
+
+class _Child:
+    def __init__(self, spec: ChildSpec) -> None:
+        self.spec = spec
+        self.state: ChildState = "starting"
+        self.incarnation = 0
+        self.history = History(spec.policy)
+        self.reason: str | None = None
+        self.runner: Runner | None = None
+        self.life: anyio.CancelScope | None = None
+        self.wanted = True
+        self.first_start = anyio.Event()
+        self.first_error: BaseException | None = None
+        self.ended = anyio.Event()
+        self.poke = anyio.Event()
+
+
+class Supervisor:
+    """Keeper of children on one bus. Use as an async context manager; leaving it stops them, last started first."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._children: dict[Address, _Child] = {}
+        self._group: TaskGroup | None = None
+
+    async def __aenter__(self) -> Supervisor:
+        self._group = anyio.create_task_group()
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        assert self._group is not None
+        if error is None:
+            await self.stop_all()
+        self._group.cancel_scope.cancel()
+        return await self._group.__aexit__(kind, error, trace)
+
+    async def start_child(self, spec: ChildSpec) -> None:
+        """Starts a child and waits until it is up.
+
+        Raises:
+            ConflictError: A child of this address exists.
+            StartupError: Its first start failed; it is not kept.
+        """
+        if spec.address in self._children:
+            raise ConflictError(f"{spec.address} exists already", code="child_exists")
+        assert self._group is not None
+        child = self._children[spec.address] = _Child(spec)
+        self._group.start_soon(self._keep, child, name=f"supervise {spec.address}")
+        try:
+            await child.first_start.wait()
+        except BaseException:
+            child.wanted = False
+            if child.life is not None:
+                child.life.cancel()
+            raise
+        if child.first_error is not None:
+            await child.ended.wait()
+            if isinstance(child.first_error, SmcpError):
+                raise child.first_error
+            cause = type(child.first_error).__name__
+            raise StartupError(f"{spec.address} did not start: {cause}", causes=(cause,)) from child.first_error
+
+    async def stop_child(self, address: Address) -> None:
+        """Stops a child gracefully and waits for its end; unknown addresses are fine."""
+        child = self._children.get(address)
+        if child is None:
+            return
+        child.wanted = False
+        child.poke.set()
+        if child.runner is not None:
+            child.runner.stop(child.spec.stop_timeout)
+        bound = 2 * child.spec.stop_timeout + 1
+        with anyio.move_on_after(bound):
+            await child.ended.wait()
+            return
+        if child.life is not None:
+            child.life.cancel()
+        await child.ended.wait()
+
+    async def stop_all(self) -> None:
+        """Stops all children, last started first."""
+        for address in reversed(list(self._children)):
+            await self.stop_child(address)
+
+    def kill_child(self, address: Address) -> bool:
+        """Kills a child on the spot, as a fault would; its restart follows its spec. `False` when there is none alive."""
+        child = self._children.get(address)
+        if child is None or child.life is None:
+            return False
+        child.reason = "killed"
+        child.life.cancel()
+        return True
+
+    def revive_child(self, address: Address) -> bool:
+        """Manual start of a parked or waiting child: resets its history and starts it at once."""
+        child = self._children.get(address)
+        if child is None or child.state not in ("parked", "waiting"):
+            return False
+        child.history.reset()
+        child.poke.set()
+        return True
+
+    def children(self) -> tuple[ChildStatus, ...]:
+        """All children in the order they were started."""
+        return tuple(
+            ChildStatus(address, child.state, child.incarnation, child.history.restarts_in_window, child.reason)
+            for address, child in self._children.items()
+        )
+
+    # -- inside ---------------------------------------------------------------------
+
+    async def _keep(self, child: _Child) -> None:
+        address = child.spec.address
+        try:
+            while child.wanted:
+                began = self._bus.clock()
+                crashed = await self._live(child)
+                if not child.wanted or not child.first_start.is_set() or not self._restarts(child, crashed=crashed):
+                    break
+                decision = child.history.failed(started_at=began, now=self._bus.clock())
+                await self._wait_for_next(child, decision)
+        finally:
+            child.state = "stopped"
+            self._children.pop(address, None)
+            self._bus.detach(address)
+            if child.incarnation and child.first_error is None:
+                self._bus.publish(ActorDown(address, child.incarnation, child.reason or "stopped"))
+            child.first_start.set()
+            child.ended.set()
+
+    async def _live(self, child: _Child) -> bool:
+        """One life; `True` when it ended in a crash or a kill."""
+        spec = child.spec
+        child.incarnation += 1
+        child.state = "starting"
+        child.reason = None
+        try:
+            with anyio.CancelScope() as child.life:
+                child.runner = Runner(
+                    spec.factory(), self._bus, spec.address, capacity=spec.capacity, waiting=spec.waiting
+                )
+                await child.runner.run(start_timeout=spec.start_timeout, on_up=lambda: self._up(child))
+                return False
+        except Exception as error:
+            cause = _innermost(error)
+            child.reason = type(cause).__name__
+            if not child.first_start.is_set():
+                child.first_error = cause
+            logger.warning("%s went down: %s", spec.address, child.reason)
+            return True
+        finally:
+            child.life = child.runner = None
+        logger.warning("%s was killed", spec.address)
+        return True
+
+    def _up(self, child: _Child) -> None:
+        child.state = "up"
+        child.first_start.set()
+        self._bus.publish(ActorUp(child.spec.address, child.incarnation))
+        if not child.wanted and child.runner is not None:
+            child.runner.stop(child.spec.stop_timeout)
+
+    def _restarts(self, child: _Child, *, crashed: bool) -> bool:
+        return child.spec.restart == "permanent" or (child.spec.restart == "transient" and crashed)
+
+    async def _wait_for_next(self, child: _Child, decision: object) -> None:
+        address, reason = child.spec.address, child.reason or "stopped"
+        child.poke = anyio.Event()
+        if isinstance(decision, Park):
+            child.state = "parked"
+            delay = decision.retry_in
+            self._bus.detach(address, "parked")
+            self._bus.publish(ActorDown(address, child.incarnation, reason, delay))
+            self._bus.publish(ActorParked(address, reason, delay))
+            logger.error("%s is parked after %d restarts: %s", address, child.history.restarts_in_window, reason)
+        else:
+            child.state = "waiting"
+            delay = decision.delay  # type: ignore[attr-defined]
+            self._bus.detach(address, "restarting")
+            self._bus.publish(ActorDown(address, child.incarnation, reason, delay))
+        with anyio.move_on_after(delay if delay is not None else float("inf")):
+            await child.poke.wait()
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """The first real error inside task-group wrappers: the group itself tells a reader nothing."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
