@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import msgspec
+
 from .message import Record
 
 
@@ -85,6 +87,26 @@ class Finding(Record):
     category: str = "validation"
     code: str = "invalid"
     source: str | None = None
+
+
+class InvalidPayload(SmcpError):
+    """A payload does not fit its structure. Names the place and the expected type, never the value found (C-GEN-5).
+
+    Attributes:
+        expected: Short name of the type that belongs at `field`; also in `details`.
+    """
+
+    category = "validation"
+    default_code = "invalid_payload"
+    default_hint = "fix the request"
+
+    def __init__(self, field: str, expected: str, message: str | None = None, **facts: Any) -> None:
+        details = {"field": field, "expected": expected, **(facts.pop("details", None) or {})}
+        super().__init__(message or f"{field}: expected {expected}", field=field, details=details, **facts)
+
+    @property
+    def expected(self) -> str:
+        return str(self.details["expected"])
 
 
 class MissingInputError(SmcpError):
@@ -278,9 +300,9 @@ class Failure(Record):
     bundle_id: str | None = None
     plugin_id: str | None = None
     input_id: str | None = None
-    details: dict[str, Any] = {}
+    details: dict[str, Any] = msgspec.field(default_factory=dict)
     causes: tuple[str, ...] = ()
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 _PLACE = ("field", "source", "bundle_id", "plugin_id", "input_id")
@@ -314,6 +336,9 @@ def to_failure(error: BaseException) -> Failure:
 def from_failure(failure: Failure) -> SmcpError:
     """The exception of a failure; an unknown kind becomes the root class."""
     cls = _classes().get(failure.kind, SmcpError)
+    if cls is InvalidPayload:
+        expected = str(failure.details.get("expected", ""))
+        return InvalidPayload(failure.field or "$", expected, failure.message, code=failure.code)
     return cls(
         failure.message,
         code=failure.code,
