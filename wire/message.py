@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform, get_args, get_origin
 
 import msgspec
 
@@ -19,6 +19,8 @@ R = TypeVar("R")
 _registry: dict[str, type[Message]] = {}
 
 
+# The decorator is for type checkers: msgspec passes `frozen` on to subclasses, they would not know.
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
 class Record(msgspec.Struct, frozen=True, array_like=True):
     """A frozen value inside a message or a reply; never sent on its own."""
 
