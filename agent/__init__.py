@@ -1,1 +1,1 @@
-
+"""Agent clients, asynchronous and synchronous."""

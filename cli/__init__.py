@@ -1,1 +1,1 @@
-
+"""The `smcp` command: parses, calls, prints."""

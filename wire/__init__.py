@@ -1,1 +1,1 @@
-
+"""What crosses a boundary: typed messages and pure rules. No I/O, and nothing of ours is imported here."""

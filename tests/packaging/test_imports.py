@@ -1,0 +1,73 @@
+"""Imports point downwards only, and each outside library has one door (docs/architecture.md)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from support.tree import PACKAGE, dotted, imports, modules
+
+MAY_IMPORT = {
+    "wire": ("wire",),
+    "bus": ("wire", "bus"),
+    "actors": ("wire", "bus", "actors"),
+    "runtime": ("wire", "bus", "actors", "runtime"),
+    "server": ("wire", "server"),
+    "agent": ("wire", "agent", "bus.link"),
+    "cli": ("wire", "bus", "actors", "runtime", "server", "agent", "fixtures", "cli"),
+    "fixtures": ("fixtures",),
+}
+
+DOORS = {
+    "zmq": ("bus.zeromq",),
+    "socketio": ("server", "wire.packet", "bus.link"),
+    "engineio": ("server", "wire.packet", "bus.link"),
+    "mcp": ("actors.mcp", "fixtures"),
+    "mcp_types": ("actors.mcp", "fixtures"),
+    "pydantic": ("actors.mcp", "fixtures"),
+    "typer": ("cli",),
+    "rich": ("cli",),
+}
+
+
+def within(name: str, places: tuple[str, ...]) -> bool:
+    return any(name == place or name.startswith(f"{place}.") for place in places)
+
+
+def test_imports_of_our_own_point_downwards_only() -> None:
+    wrong = [
+        f"{module}:{line} imports {name}"
+        for module in modules()
+        if (layer := dotted(module).partition(".")[0])
+        for name, line in imports(module)
+        if name.startswith(f"{PACKAGE}.") and not within(name.removeprefix(f"{PACKAGE}."), MAY_IMPORT[layer])
+    ]
+    assert wrong == []
+
+
+def test_each_outside_library_has_one_door() -> None:
+    wrong = [
+        f"{module}:{line} imports {name}"
+        for module in modules()
+        for name, line in imports(module)
+        if (library := name.partition(".")[0]) in DOORS and not within(dotted(module), DOORS[library])
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        (PACKAGE, "anyio mcp pydantic socketio zmq msgspec"),
+        (f"{PACKAGE}.wire", "anyio mcp pydantic socketio zmq"),
+        (f"{PACKAGE}.server", "mcp mcp_types pydantic"),
+        (f"{PACKAGE}.agent", "mcp mcp_types pydantic"),
+        (f"{PACKAGE}.cli.main", "mcp mcp_types pydantic socketio aiohttp zmq uvicorn starlette rich"),
+    ],
+)
+def test_importing_a_role_does_not_load_what_it_does_not_need(module: str, unwanted: str) -> None:
+    script = f"import sys, {module}; print(*(name for name in {unwanted.split()} if name in sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30)
+    assert loaded.stdout.split() == []
