@@ -13,10 +13,14 @@ Slice = Literal["config", "tool_list", "desktop", "skills", "finder"]
 
 
 class Committed(Fact):
-    """Commit `number` is applied everywhere; `changed` names the slices an Agent would see differently (R-PROJ-3)."""
+    """Commit `number` is applied everywhere; `changed` names the slices an Agent would see differently (R-PROJ-3).
+
+    `filled` names the slices that are not empty now: what peers forget when our connection is lost (DEC-27).
+    """
 
     number: int
     changed: tuple[Slice, ...]
+    filled: tuple[Slice, ...] = ()
 
 
 class ProjectedConfig(Record):
@@ -70,12 +74,13 @@ class Degradation(Record):
 
 
 class ProjectionStatus(Record):
-    """Public diagnostics of the Computer's server set (R-LIFE-23)."""
+    """Public diagnostics of the Computer's server set (R-LIFE-23). `filled` as in `Committed`."""
 
     commit: int
     servers: tuple[ServerStatus, ...] = ()
     degradations: tuple[Degradation, ...] = ()
     findings: tuple[str, ...] = ()
+    filled: tuple[Slice, ...] = ()
 
 
 class GetProjectionStatus(Ask[ProjectionStatus]):
