@@ -1,0 +1,1 @@
+"""One hosted MCP server: its process or connection, its session, its supervision."""
