@@ -173,7 +173,7 @@ class Bus:
             self.gateway.announce(address)
 
     def detach(self, address: Address, why: str | None = None) -> None:
-        """Takes an address down; with `why` (it will be back) asks for it fail as `ActorLost`, else as `Undeliverable`."""
+        """Takes an address down. With `why` it will be back: asks fail as `ActorLost`, else as `Undeliverable`."""
         self._receivers.pop(address, None)
         if why is None:
             self._down.pop(address, None)
@@ -221,7 +221,9 @@ class Bus:
         verdict = receiver.deliver(envelope)
         if verdict is Verdict.REFUSED:
             self.meter.refused(envelope, "overloaded")
-            self.settle(envelope.id, Overloaded(f"the mailbox of {envelope.target} is full", details={"executed": "no"}))
+            self.settle(
+                envelope.id, Overloaded(f"the mailbox of {envelope.target} is full", details={"executed": "no"})
+            )
             return False
         if envelope.kind == "tell" and verdict is Verdict.ADMITTED:
             self.settle(envelope.id, None)
@@ -237,7 +239,7 @@ class Bus:
                 self.meter.fact_coalesced(envelope, address)
 
     def adopt(self, envelope: Envelope, resolve: Callable[[Settled], None]) -> int:
-        """Takes responsibility for an envelope from elsewhere: gives it a local id and a deadline, calls `resolve` once."""
+        """Takes over an envelope from elsewhere: gives it a local id and a deadline, calls `resolve` once."""
         envelope.id = next(self._ids)
         self._pending[envelope.id] = Pending(envelope, resolve, self.clock())
         self._deadlines.add(envelope.id, envelope.deadline)
@@ -294,7 +296,7 @@ class Bus:
         waiter = self._note_wait(envelope, context)
         try:
             self.dispatch(envelope)
-            settled = await slot.wait()
+            settled: Settled = await slot.wait()
         except BaseException:
             self.abandon(envelope.id)
             raise

@@ -8,7 +8,6 @@ so that actors cannot share mutable state by accident.
 
 from __future__ import annotations
 
-import functools
 from typing import Any, TypeVar
 
 import msgspec
@@ -88,15 +87,24 @@ def decode_message(subject: str, body: bytes, attachments: tuple[bytes, ...] = (
 _plain_encode = msgspec.msgpack.Encoder().encode
 
 
-@functools.cache
+_decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
+_plain: dict[type, bool] = {}
+
+
 def _decoder(tp: Any) -> msgspec.msgpack.Decoder[Any]:
-    return msgspec.msgpack.Decoder(tp, dec_hook=lambda expected, index: _settle(expected, index, ()))
+    decoder = _decoders.get(tp)
+    if decoder is None:
+        decoder = msgspec.msgpack.Decoder(tp, dec_hook=lambda expected, index: _settle(expected, index, ()))
+        _decoders[tp] = decoder
+    return decoder
 
 
-@functools.cache
 def _is_plain(tp: type) -> bool:
     """Whether no value of this type can hold an attachment, so the shared encoder will do."""
-    return not _mentions_attachment(tp, set())
+    plain = _plain.get(tp)
+    if plain is None:
+        plain = _plain[tp] = not _mentions_attachment(tp, set())
+    return plain
 
 
 def _mentions_attachment(tp: Any, seen: set[Any]) -> bool:

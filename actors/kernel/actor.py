@@ -6,7 +6,7 @@ its own task group and ends with it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from anyio.abc import TaskGroup
@@ -26,7 +26,7 @@ class Tasks:
         self._group = group
         self._context = Context(address=address)
 
-    def start_soon(self, function: Callable[..., Awaitable[Any]], *arguments: Any, name: object = None) -> None:
+    def start_soon(self, function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any, name: object = None) -> None:
         """Starts a task outside the message that is in work: with no deadline and no chain of its own."""
         token = current.set(self._context)
         try:
@@ -34,7 +34,7 @@ class Tasks:
         finally:
             current.reset(token)
 
-    async def start(self, function: Callable[..., Awaitable[Any]], *arguments: Any, name: object = None) -> Any:
+    async def start(self, function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any, name: object = None) -> Any:
         """Like `start_soon`, but waits until the task calls `task_status.started()`."""
         token = current.set(self._context)
         try:

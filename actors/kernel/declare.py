@@ -6,7 +6,6 @@ from the annotations, so that the message type stands in one place.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping
@@ -63,7 +62,9 @@ def observer(method: F) -> F:
     return method
 
 
-@functools.cache
+_tables: dict[type, Mapping[str, HandlerSpec]] = {}
+
+
 def handler_table(actor: type) -> Mapping[str, HandlerSpec]:
     """The handlers of an actor class by subject.
 
@@ -71,6 +72,8 @@ def handler_table(actor: type) -> Mapping[str, HandlerSpec]:
         TypeError: A marked method does not take exactly one annotated message, two methods take the same
             message, or the declared reply differs from that of the ask.
     """
+    if actor in _tables:
+        return _tables[actor]
     table: dict[str, HandlerSpec] = {}
     for name, method in inspect.getmembers(actor, inspect.isfunction):
         concurrent = getattr(method, _MARK, None)
@@ -80,7 +83,8 @@ def handler_table(actor: type) -> Mapping[str, HandlerSpec]:
         if message.subject() in table:
             raise TypeError(f"{actor.__name__}: {message.subject()} has two handlers")
         table[message.subject()] = HandlerSpec(name, message, concurrent, inspect.iscoroutinefunction(method))
-    return MappingProxyType(table)
+    _tables[actor] = MappingProxyType(table)
+    return _tables[actor]
 
 
 def _message_of(actor: type, name: str, method: Callable[..., Any]) -> type[Message]:

@@ -24,7 +24,7 @@ from ...bus.slot import FutureSlot, Slot, slot_type
 from ...wire.codec import decode, encode
 from ...wire.envelope import Address, Envelope
 from ...wire.errors import ActorLost, SmcpError, Undeliverable, from_failure, to_failure
-from ...wire.message import Fact
+from ...wire.message import Fact, Message
 from .actor import Actor, Tasks
 from .declare import HandlerSpec, handler_table
 
@@ -51,9 +51,7 @@ class Runner:
         waiting: Messages that may wait for a place in the mailbox.
     """
 
-    def __init__(
-        self, actor: Actor, bus: Bus, address: Address, *, capacity: int = 1024, waiting: int = 4096
-    ) -> None:
+    def __init__(self, actor: Actor, bus: Bus, address: Address, *, capacity: int = 1024, waiting: int = 4096) -> None:
         self.actor = actor
         self.address = address
         self.mailbox = Mailbox(capacity, waiting, on_admit=self._admitted)
@@ -184,7 +182,7 @@ class Runner:
         self._busy += 1
         outcome = "cancelled"
         try:
-            message = decode(spec.message, envelope.body, envelope.attachments)
+            message: Message = decode(spec.message, envelope.body, envelope.attachments)
             if not spec.waits:
                 self._in_work[envelope.id] = None
                 reply = getattr(self.actor, spec.name)(message)
