@@ -1,0 +1,83 @@
+"""What `blobs` answers: handles for large contents, slices of them, and uploads."""
+
+from __future__ import annotations
+
+from ..codec import Attachment
+from ..message import Ask, Record, Tell
+from .channels import BlobSource
+
+
+class BlobTicket(Record):
+    """A minted handle and what it stands for. `sha256` is lower-case hex over the bytes the Agent consumes."""
+
+    handle: str
+    total_size: int
+    sha256: str
+
+
+class MintHandle(Ask[BlobTicket]):
+    """A handle for bytes that stay where they are; the producer has authorised them already (C-BLOB-2)."""
+
+    source: BlobSource
+    total_size: int
+    sha256: str
+
+
+class SpoolBytes(Ask[BlobTicket]):
+    """Stores bytes in the spool under their content id and mints a handle (C-BLOB-23, C-BLOB-33).
+
+    Raises `StartupError` (`spool_full`, `spool_unwritable`) when they cannot be kept.
+    """
+
+    data: Attachment
+    mime_type: str
+    kind: str = "t"
+
+
+class BlobChunk(Record):
+    """One slice for a `client:get_blob` answer."""
+
+    data: Attachment
+    mime_type: str
+    total_size: int
+    sha256: str
+    offset: int
+    eof: bool
+
+
+class GetBlobChunk(Ask[BlobChunk]):
+    """One `client:get_blob`. Raises `PeerError` with a 4018 payload."""
+
+    handle: str
+    offset: int
+    max_bytes: int | None = None
+
+
+class PutAnswer(Record):
+    """`fields` is the PutBlobRet as JSON without `req_id`."""
+
+    fields: Attachment
+
+
+class PutBlobChunk(Ask[PutAnswer]):
+    """One `client:put_blob`: `request` is its payload as JSON, checked here in the order of C-UP-4…18.
+
+    Raises `PeerError` with a 4019 payload.
+    """
+
+    agent: str
+    request: Attachment
+
+
+class OfficeChanged(Tell):
+    """The office the Computer is in now, `""` for none: decides office tags and ends foreign uploads (C-UP-27)."""
+
+    lane = "control"
+    office_id: str
+
+
+class AgentLeft(Tell):
+    """The Agent of the office left; its uploads end (C-UP-27)."""
+
+    lane = "control"
+    agent: str
