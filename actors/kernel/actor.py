@@ -34,7 +34,9 @@ class Tasks:
         finally:
             current.reset(token)
 
-    async def start(self, function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any, name: object = None) -> Any:
+    async def start(
+        self, function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any, name: object = None
+    ) -> Any:
         """Like `start_soon`, but waits until the task calls `task_status.started()`."""
         token = current.set(self._context)
         try:

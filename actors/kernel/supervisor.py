@@ -147,7 +147,7 @@ class Supervisor:
             await self.stop_child(address)
 
     def kill_child(self, address: Address) -> bool:
-        """Kills a child on the spot, as a fault would; its restart follows its spec. `False` when there is none alive."""
+        """Kills a child on the spot, as a fault would; its restart follows its spec. `False` when none is alive."""
         child = self._children.get(address)
         if child is None or child.life is None:
             return False

@@ -32,7 +32,10 @@ class ActorDown(Fact):
 
 
 class ActorParked(Fact):
-    """An actor exceeded its restart intensity and is given up for now (DEC-35); `next_try` in seconds, `None` for never."""
+    """An actor exceeded its restart intensity and is given up for now (DEC-35).
+
+    `next_try` in seconds, `None` for never.
+    """
 
     address: str
     reason: str

@@ -124,7 +124,7 @@ class ToolOutcome(Record):
 
 
 class StartServer(Ask[ServerStatus]):
-    """Wants the server started; replies once the start is accepted, not once it is ready. A manual start resets parking."""
+    """Wants the server started; replies once that is accepted, not once it is ready. A manual start resets parking."""
 
     lane = "control"
 
