@@ -1,0 +1,148 @@
+"""What commands print: one JSON document with `--json`, colour on a terminal, plain lines into a pipe.
+
+Results go to stdout, everything about them (notes, progress, errors) to stderr, so that a pipe gets results only.
+Text that came from a peer may hold terminal control sequences; `printable` takes them out.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..wire.errors import ConfigValidationError, PeerError, SmcpError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_CONTROL = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+def printable(text: str) -> str:
+    """The text without what could steer a terminal; line ends and tabs stay."""
+    return text.translate(_CONTROL)
+
+
+class Bar(Protocol):
+    """A progress bar, or nothing where there is no terminal."""
+
+    def show(self, done: float, total: float | None, message: str | None) -> None: ...
+
+
+class Output:
+    """Prints for one command.
+
+    Args:
+        as_json: Print one JSON document on stdout and nothing else there.
+    """
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self.terminal = sys.stdout.isatty()
+        self.errors_on_terminal = sys.stderr.isatty()
+
+    def document(self, value: Any) -> None:
+        """The JSON document of this command, whatever the mode; one line when piped, indented on a terminal."""
+        import msgspec  # noqa: PLC0415 - `smcp --help` must not pay for it
+
+        encoded = msgspec.json.encode(value)
+        if self.terminal:
+            encoded = msgspec.json.format(encoded, indent=2)
+        sys.stdout.buffer.write(encoded + b"\n")
+        sys.stdout.buffer.flush()
+
+    def text(self, text: str, *, style: str | None = None) -> None:
+        """A result for people. Printed also with `--json` never: there the document says it."""
+        if self.as_json:
+            return
+        if self.terminal and style:
+            self._console().print(printable(text), style=style, markup=False, highlight=False)
+        else:
+            print(printable(text), flush=True)
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Rows for people: aligned with a heading on a terminal, separated by tabs in a pipe."""
+        if self.as_json:
+            return
+        cleaned = [[" ".join(printable(cell).split()) for cell in row] for row in rows]
+        if not self.terminal:
+            for row in cleaned:
+                print(*row, sep="\t", flush=True)
+            return
+        from rich.table import Table  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        table = Table(*columns, box=None, header_style="bold", pad_edge=False)
+        for row in cleaned:
+            table.add_row(*map(Text, row))
+        self._console().print(table)
+
+    def note(self, text: str) -> None:
+        """Something worth knowing that is no result."""
+        print(printable(text), file=sys.stderr, flush=True)
+
+    def error(self, error: BaseException) -> None:
+        """Why the command failed: on stderr for people, with `--json` also as the document.
+
+        A protocol error is its flat ErrorPayload in both (W-ERR-1).
+        """
+        facts = describe(error)
+        if self.as_json:
+            self.document(facts)
+        heading = f"error {facts['code']}: {facts['message']}" if "code" in facts else f"error: {facts['message']}"
+        lines = [heading, *_places(facts)]
+        if isinstance(error, ConfigValidationError):
+            lines += [f"  {finding.field or '(whole)'}: {finding.reason}" for finding in error.findings]
+        text = printable("\n".join(lines))
+        if self.errors_on_terminal:
+            self._console(stderr=True).print(text, style="red", markup=False, highlight=False)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def progress(self, title: str) -> AbstractContextManager[Bar]:
+        """A bar on stderr when that is a terminal, else one that shows nothing."""
+        if self.errors_on_terminal and not self.as_json:
+            from .progress import TerminalBar  # noqa: PLC0415
+
+            return TerminalBar(title, self._console(stderr=True))
+        return nullcontext(_NoBar())
+
+    def _console(self, *, stderr: bool = False) -> Console:
+        from rich.console import Console  # noqa: PLC0415
+
+        return Console(stderr=stderr, soft_wrap=not self.terminal)
+
+
+class _NoBar:
+    def show(self, done: float, total: float | None, message: str | None) -> None:
+        """Nothing to show it on."""
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """An error as JSON data: the flat ErrorPayload of a peer, else category, code, message and place.
+
+    What is no error of ours keeps only its type's name: its text may hold anything.
+    """
+    if isinstance(error, PeerError):
+        return error.payload
+    if not isinstance(error, SmcpError):
+        return {"category": "internal", "code": "internal", "message": f"unexpected {type(error).__name__}"}
+    facts: dict[str, Any] = {"category": error.category, "code": error.code, "message": error.message}
+    for name in ("field", "source", "bundle_id", "plugin_id", "input_id", "retry_hint"):
+        if (value := getattr(error, name)) is not None:
+            facts[name] = value
+    if isinstance(error, ConfigValidationError) and error.findings:
+        facts["findings"] = error.findings
+    return facts
+
+
+def _places(facts: dict[str, Any]) -> list[str]:
+    shown = ("category", "code", "message", "findings", "details")
+    return [f"  {name}: {value}" for name, value in facts.items() if name not in shown]
+
+
+def silence_broken_pipe() -> None:
+    """Call after a `BrokenPipeError`: whoever read the results has gone, and the interpreter must not complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,68 @@
+"""How a command runs: one event loop, one way from any error to an exit status, signals that end it cleanly."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import sys
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import NoReturn
+
+import anyio
+import typer
+
+from .exit_status import INTERNAL, exit_status, root_error
+from .output import Output, silence_broken_pipe
+
+
+def perform(output: Output, work: Callable[[], Awaitable[int]]) -> NoReturn:
+    """Runs the work of a command in an event loop and ends the command with its status.
+
+    Whatever it raises is shown once and becomes a status (R-CLI-1); a defect also shows its traceback on stderr.
+    """
+    try:
+        status = anyio.run(work, backend="asyncio", backend_options={"use_uvloop": _has_uvloop()})
+    except BrokenPipeError as error:
+        silence_broken_pipe()
+        status = exit_status(error)
+    except (Exception, KeyboardInterrupt) as raised:
+        error = root_error(raised)
+        status = exit_status(error)
+        if status == INTERNAL:
+            traceback.print_exception(error, file=sys.stderr)
+        if not isinstance(error, KeyboardInterrupt):
+            output.error(error)
+    raise typer.Exit(status)
+
+
+@asynccontextmanager
+async def stop_signal() -> AsyncIterator[anyio.Event]:
+    """An event that the first SIGINT or SIGTERM sets; a second one ends the process without ceremony."""
+    requested = anyio.Event()
+
+    async def listen() -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            listening.set()
+            async for number in signals:
+                if requested.is_set():
+                    os._exit(128 + number)
+                requested.set()
+
+    listening = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(listen)
+        await listening.wait()
+        yield requested
+        tasks.cancel_scope.cancel()
+
+
+def ready(url: str) -> None:
+    """The line that tells whoever started us that we serve now."""
+    print(f"ready url={url} pid={os.getpid()}", flush=True)
+
+
+def _has_uvloop() -> bool:
+    return importlib.util.find_spec("uvloop") is not None
