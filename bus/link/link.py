@@ -1,0 +1,379 @@
+"""The link to a Server: connects, keeps the wish to be in an office, and restores both after a loss.
+
+Each connection is one generation (`connection.py`); a new one starts only after the old
+one was retired, so two can never act at once (DEC-17). Version and credential refusals
+end the link for good (R-LIFE-12); everything else that breaks it is repaired with
+growing delays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from ...wire import rejoin
+from ...wire.base import to_json
+from ...wire.errors import ConflictError, NetworkError, ProtocolVersionError, SmcpError
+from ...wire.events import SERVER_JOIN_OFFICE, SERVER_LEAVE_OFFICE
+from ...wire.handshake import REFUSED_BY_CLOSE, ignored_path, polling_first, refused_by_close, request_url
+from ...wire.protocol import ACK_BUDGET, AGENT_ACK_WAIT, VERSION_REFUSED_CLOSE_CODE
+from ...wire.rooms import EnterOfficeReq, LeaveOfficeReq, Role
+from .connection import Connection, EventHandler
+from .engine import Engine, Lost
+from .options import LinkOptions, fresh_auth
+
+LinkState = Literal["idle", "connecting", "connected", "joined", "ended"]
+"""`connecting` also while a lost connection is repaired; `connected` is without an office; `ended` is final."""
+
+_log = logging.getLogger(__name__)
+
+
+class LinkChange(msgspec.Struct, frozen=True):
+    """A change of state.
+
+    Attributes:
+        state: What it is now.
+        generation: Counts the connections from 1.
+        restored: Whether an office was joined again after a loss.
+        error: Why a connection was lost, a wish was given up, or the link ended; `None` for success and on request.
+    """
+
+    state: LinkState
+    generation: int
+    restored: bool = False
+    error: SmcpError | None = None
+
+
+ChangeHandler = Callable[[LinkChange], None]
+"""Hears changes of state in their order, on the event loop; must return at once."""
+
+
+class SmcpLink:
+    """A connection to a Server that heals.
+
+    Args:
+        options: Where the Server is and how to reach it.
+        on_event: Gets every event of the Server.
+        on_change: Gets every change of state.
+    Raises:
+        ConfigValidationError: The URL is unusable.
+    """
+
+    def __init__(self, options: LinkOptions, *, on_event: EventHandler, on_change: ChangeHandler | None = None) -> None:
+        self._options = options
+        self._url = request_url(options.url, options.socketio_path, options.version)
+        self._transports = polling_first(options.transports)
+        self._on_event = on_event
+        self._on_change = on_change or (lambda _change: None)
+        self._state: LinkState = "idle"
+        self._generation = 0
+        self._connection: Connection | None = None
+        self._wish: EnterOfficeReq | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._membership = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self._failure: SmcpError | None = None
+        if self._transports != tuple(options.transports):
+            _log.warning(
+                "transports %s would hide why a handshake is refused; using %s", options.transports, self._transports
+            )
+        if path := ignored_path(options.url, options.socketio_path):
+            _log.warning("the path %s of the Server URL has no effect, Socket.IO is at %s", path, options.socketio_path)
+
+    # --- what it is now ---
+
+    @property
+    def state(self) -> LinkState:
+        return self._state
+
+    @property
+    def generation(self) -> int:
+        """Number of connections so far."""
+        return self._generation
+
+    @property
+    def transport(self) -> str | None:
+        """`websocket` or `polling` of the live connection."""
+        return self._connection.transport if self._connection else None
+
+    @property
+    def office(self) -> str | None:
+        """The office wished for: the joined one, or the one to be joined again."""
+        return self._wish.office_id if self._wish else None
+
+    @property
+    def budget(self) -> int:
+        """Bytes of JSON one packet may hold."""
+        return self._connection.budget if self._connection else ACK_BUDGET
+
+    @property
+    def failure(self) -> SmcpError | None:
+        """Why the link ended or its wish was given up."""
+        return self._failure
+
+    # --- connecting ---
+
+    async def connect(self) -> None:
+        """Makes the first connection, in one attempt; repairs it from then on.
+
+        Raises:
+            ProtocolVersionError: The Server speaks another version.
+            AuthError: The Server refused the credentials.
+            NetworkError: It cannot be reached, or did not answer in `connect_timeout`.
+            ConflictError: Already connected.
+        """
+        if self._state not in ("idle", "ended"):
+            raise ConflictError("already connected", code="already_connected")
+        self._failure = None
+        self._become("connecting")
+        try:
+            connection = await self._attempt()
+        except BaseException as error:
+            self._become("ended", error=error if isinstance(error, SmcpError) else None)
+            raise
+        self._become("connecting" if connection.retired else "connected")
+        self._keeper = asyncio.get_running_loop().create_task(self._keep(connection), name="smcp-link")
+
+    async def _attempt(self) -> Connection:
+        """One connection with a confirmed namespace. Nothing of a failed attempt stays behind."""
+        options = self._options
+        auth = await fresh_auth(options.auth)
+        engine = Engine(self._url, headers=options.headers, tls=options.tls)
+        connection = Connection(engine, options.namespace, self._on_event, self._on_lost)
+        try:
+            async with asyncio.timeout(options.connect_timeout):
+                await engine.open(upgrade="websocket" in self._transports, upgrade_timeout=options.connect_timeout / 2)
+                await connection.establish(auth)
+        except BaseException as error:
+            await connection.abort()
+            if isinstance(error, TimeoutError):
+                raise NetworkError(
+                    f"the Server did not complete the handshake within {options.connect_timeout:g} s",
+                    code="connect_timeout",
+                ) from error
+            if isinstance(error, ProtocolVersionError) and error.code == REFUSED_BY_CLOSE:
+                raise await self._explained(error) from None
+            raise
+        self._connection = connection
+        self._generation += 1
+        return connection
+
+    async def _explained(self, refused: ProtocolVersionError) -> ProtocolVersionError:
+        """The refusal with the versions in it, asked for once over polling (W-HS-7)."""
+        engine = Engine(self._url, headers=self._options.headers, tls=self._options.tls)
+        try:
+            async with asyncio.timeout(self._options.connect_timeout):
+                await engine.open(upgrade=False, upgrade_timeout=0)
+        except ProtocolVersionError as explained:
+            return explained
+        except (SmcpError, TimeoutError):
+            pass
+        finally:
+            await engine.abort()
+        return refused
+
+    # --- keeping ---
+
+    def _on_lost(self, lost: Lost) -> None:
+        if self._connection is not None and self._connection.retired and self._state in ("connected", "joined"):
+            self._connection = None
+            self._become("connecting", error=lost.error())
+
+    async def _keep(self, connection: Connection) -> None:
+        """Repairs the connection until something says that it cannot or shall not be."""
+        loop = asyncio.get_running_loop()
+        retries = 0
+        try:
+            while True:
+                lost = await asyncio.shield(connection.lost)
+                await connection.abort()
+                if lost.close_code == VERSION_REFUSED_CLOSE_CODE:
+                    raise await self._explained(refused_by_close())
+                if not self._options.reconnect:
+                    raise lost.error()
+                if loop.time() - connection.opened_at >= self._options.stable_after:
+                    retries = 0
+                connection, retries = await self._reconnected(retries)
+                await self._rejoin(connection)
+        except SmcpError as error:
+            _log.error("the link to the Server ended: %s", error)
+            self._wish = None
+            self._failure = error
+            self._become("ended", error=error)
+
+    async def _reconnected(self, retries: int) -> tuple[Connection, int]:
+        """The next connection, and how many retries it took since the last stable one."""
+        while True:
+            delay = self._options.backoff.delay(retries)
+            retries += 1
+            _log.info("reconnecting to the Server in %.1f s (retry %d)", delay, retries)
+            await asyncio.sleep(delay)
+            try:
+                connection = await self._attempt()
+            except NetworkError as error:
+                _log.warning("reconnecting failed: %s", error)
+            except SmcpError:
+                raise
+            except Exception as error:
+                # Only the caller's own source of credentials raises anything else, and it may have needed the network.
+                _log.warning("no credentials to reconnect with: %s", type(error).__name__)
+            else:
+                if not connection.retired:
+                    self._become("connected")
+                return connection, retries
+
+    async def _rejoin(self, connection: Connection) -> None:
+        """Back into the office wished for, as long as refusals may be those of our own ghost."""
+        loop = asyncio.get_running_loop()
+        budget = rejoin.Rejoin(self._options.rejoin_budget, self._options.backoff, loop.time())
+        while not connection.retired:
+            async with self._membership:
+                if self._wish is None or connection.retired:
+                    return
+                refusal = await self._ask_to_join(connection, self._wish)
+                if refusal is None:
+                    self._failure = None
+                    self._become("joined", restored=True)
+                    return
+                wait = budget.wait_after(refusal, loop.time())
+                if wait is None and not connection.retired:
+                    _log.error("not back in the office: %s", refusal)
+                    self._wish = None
+                    self._failure = refusal
+                    self._become("connected", error=refusal)
+                    return
+            _log.info("not back in the office yet: %s", refusal)
+            await asyncio.wait((connection.lost,), timeout=wait)
+
+    # --- the office ---
+
+    async def join(self, role: Role, name: str, office_id: str) -> None:
+        """Joins an office, in one attempt; from then on the link returns there after every loss.
+
+        Raises:
+            ConflictError: Name or place is taken, or the Server refused without a code.
+            PolicyError: The Server refused for another reason.
+            NetworkError: No answer in time, or not connected.
+            MalformedReplyError: The answer makes no sense.
+        """
+        async with self._membership:
+            connection = self._live()
+            wish = EnterOfficeReq(role=role, name=name, office_id=office_id)
+            if refusal := await self._ask_to_join(connection, wish):
+                raise refusal
+            self._wish = wish
+            self._failure = None
+            self._become("joined")
+
+    async def _ask_to_join(self, connection: Connection, wish: EnterOfficeReq) -> SmcpError | None:
+        try:
+            values = await connection.call(SERVER_JOIN_OFFICE, to_json(wish), AGENT_ACK_WAIT)
+        except TimeoutError:
+            return rejoin.unanswered(AGENT_ACK_WAIT)
+        except SmcpError as error:
+            return error
+        refusal = rejoin.refused(_plain(values))
+        if refusal is None and self._connection is not connection:
+            return Lost("closed while joining").error()
+        return refusal
+
+    async def leave(self) -> None:
+        """Gives the wish up and tells the Server; being in no office afterwards is success.
+
+        Raises:
+            NetworkError: No answer in time.
+            ConflictError, PolicyError, MalformedReplyError: As `join`.
+        """
+        async with self._membership:
+            wish, self._wish = self._wish, None
+            if wish is None or self._state != "joined" or self._connection is None:
+                return
+            self._become("connected")
+            try:
+                values = await self._connection.call(
+                    SERVER_LEAVE_OFFICE, to_json(LeaveOfficeReq(office_id=wish.office_id)), AGENT_ACK_WAIT
+                )
+            except TimeoutError:
+                raise rejoin.unanswered(AGENT_ACK_WAIT) from None
+            refusal = rejoin.refused(_plain(values))
+            if refusal is not None and refusal.details.get("code") != 4103:
+                raise refusal
+
+    # --- talking ---
+
+    async def call(self, event: str, payload: bytes, timeout: float) -> list[msgspec.Raw]:
+        """Sends an event and returns the values of its acknowledgement: none for A0, one for A1, two for A2.
+
+        Raises:
+            TimeoutError: No acknowledgement within `timeout` seconds.
+            NetworkError: Not joined (`details["executed"]` is `no`), or the connection was lost meanwhile (`unknown`).
+            RequestTooLarge: It exceeds `budget`; nothing was sent.
+            MalformedReplyError: The acknowledgement is no array of JSON values.
+        """
+        return await self._joined().call(event, payload, timeout)
+
+    async def emit(self, event: str, payload: bytes, timeout: float = AGENT_ACK_WAIT) -> None:
+        """Sends an event nobody acknowledges; returns when the network took it.
+
+        Raises:
+            TimeoutError, NetworkError, RequestTooLarge: As `call`.
+        """
+        async with asyncio.timeout(timeout):
+            await self._joined().emit(event, payload)
+
+    def _live(self) -> Connection:
+        if self._connection is None or self._state not in ("connected", "joined"):
+            raise self._failure_or("not connected to the Server", "not_connected")
+        return self._connection
+
+    def _joined(self) -> Connection:
+        if self._state != "joined" or self._connection is None:
+            raise self._failure_or("not in an office", "not_joined")
+        return self._connection
+
+    def _failure_or(self, message: str, code: str) -> SmcpError:
+        if self._state == "ended" and self._failure is not None:
+            return self._failure
+        return NetworkError(message, code=code, details={"executed": "no"})
+
+    # --- waiting and ending ---
+
+    async def wait_for(self, *states: LinkState) -> None:
+        """Waits until the state is one of these.
+
+        Raises:
+            SmcpError: The link ended, or the wish was given up; the reason.
+        """
+        while self._state not in states:
+            if self._failure is not None or self._state == "ended":
+                raise self._failure or NetworkError("disconnected", code="not_connected")
+            await self._changed.wait()
+
+    async def disconnect(self) -> None:
+        """Ends the connection and the wish; what was sent before is handed over first. Safe to call twice."""
+        self._wish = None
+        if self._state not in ("idle", "ended"):
+            self._become("ended")
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    def _become(self, state: LinkState, *, restored: bool = False, error: SmcpError | None = None) -> None:
+        changed = state != self._state or error is not None
+        self._state = state
+        waiting, self._changed = self._changed, asyncio.Event()
+        waiting.set()
+        if changed or restored:
+            self._on_change(LinkChange(state, self._generation, restored, error))
+
+
+def _plain(values: list[msgspec.Raw]) -> list[object]:
+    return [msgspec.json.decode(value) for value in values]
