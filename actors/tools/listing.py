@@ -51,8 +51,9 @@ def read_listing(listing: bytes) -> tuple[list[ListedTool], list[str]]:
     Raises:
         msgspec.DecodeError: The text is not a JSON array.
     """
+    notes: list[str] = []
     try:
-        tools, notes = _decode_list(listing), []
+        tools = _decode_list(listing)
     except msgspec.ValidationError:
         tools, notes = _read_one_by_one(listing)
     kept = []

@@ -9,7 +9,10 @@ from ..message import Ask, Fact, Record, Tell
 
 
 class ToolPolicy(Record):
-    """The part of one server's configuration that decides its tools (W-META, W-EXP, R-MCP-12…18)."""
+    """The part of one server's configuration that decides its tools (W-META, W-EXP, R-MCP-12…18).
+
+    `capacity` is how many calls the server takes at once, in work and queued together (DEC-7).
+    """
 
     bundle_id: str
     name: str
@@ -18,6 +21,7 @@ class ToolPolicy(Record):
     tool_meta: dict[str, dict[str, Any]] = {}
     default_tool_meta: dict[str, Any] | None = None
     vrl: str | None = None
+    capacity: int = 288
 
 
 class ServerTools(Record):
@@ -75,6 +79,27 @@ class CancelTool(Tell):
 
     lane = "control"
     req_id: str
+
+
+class CallQueued(Tell):
+    """From a server's actor: a call waits in its queue (`waiting`), or has just left it for the server.
+
+    Sent only for calls that had to wait; whoever ends a waiting call knows that it was not executed (DEC-10).
+    """
+
+    lane = "control"
+    req_id: str
+    waiting: bool
+
+
+class ToolsRead(Fact):
+    """An Agent read the tool list; at most one in 5 s.
+
+    The cue for servers that announce no changes to be listed again in the background (DEC-4).
+    """
+
+    def coalesce_key(self) -> str:
+        return "tools"
 
 
 class DrainCalls(Ask[None]):
