@@ -7,8 +7,8 @@ every server, so it imports little and nothing of ours; being single-threaded it
 Control socket, from the Computer: one order (4 bytes length, then fields separated by NUL: pid of
 the Computer, grace in milliseconds, working directory, number of arguments, arguments, environment
 entries). Afterwards `s` or end of file stops the server with grace, `k` kills it. To the Computer:
-one line, `P <pid>` once the server runs, `D <errno>` or `E <errno>` when its directory or command does not work. The launcher's own exit
-status is that of the server. Spec: R-MCP-26, DEC-8.
+one line, `P <pid>` once the server runs, `D <errno>` or `E <errno>` when its directory or its command
+does not work. The launcher's own exit status is that of the server. Spec: R-MCP-26, DEC-8.
 """
 
 # ruff: noqa: SIM105 - contextlib would be one more import in a process that should stay small

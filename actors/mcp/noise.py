@@ -1,0 +1,31 @@
+"""What a server wrote to stdout that is no message: greetings, logs, garbage. Skipped, counted, reported (DEC-6)."""
+
+from __future__ import annotations
+
+SAMPLES = 3
+SAMPLE_BYTES = 120
+
+
+class Noise:
+    """Counts noise and keeps its first lines, cut."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._samples: list[str] = []
+
+    def add(self, line: bytes) -> None:
+        """Takes one line; an empty one is no noise."""
+        line = line.strip()
+        if not line:
+            return
+        self.count += 1
+        if len(self._samples) < SAMPLES:
+            text = line[:SAMPLE_BYTES].decode("utf-8", "replace")
+            self._samples.append(text if len(line) <= SAMPLE_BYTES else f"{text}…")
+
+    def notes(self) -> tuple[str, ...]:
+        """One diagnostic, or none."""
+        if not self.count:
+            return ()
+        plural = "" if self.count == 1 else "s"
+        return (f"{self.count} line{plural} on stdout that are no messages, first: {' | '.join(self._samples)}",)
