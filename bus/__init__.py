@@ -1,14 +1,16 @@
 """The bus: moves envelopes between addresses, in process or over ZeroMQ."""
 
-from .bus import DEFAULT_TIMEOUT, Answer, Bus, Settled
+from .bus import DEFAULT_TIMEOUT, OVERTIME, Bus
 from .dead_letter import DeadLetter, DeadLetters
-from .mailbox import Mailbox, Verdict
+from .mailbox import Mailbox, Verdict, Whereabouts
 from .measure import Meter, NullMeter
 from .observer import Observer
+from .pending import Answer, Settled
 from .ports import Gateway, Receiver
 
 __all__ = [
     "DEFAULT_TIMEOUT",
+    "OVERTIME",
     "Answer",
     "Bus",
     "DeadLetter",
@@ -21,4 +23,5 @@ __all__ = [
     "Receiver",
     "Settled",
     "Verdict",
+    "Whereabouts",
 ]

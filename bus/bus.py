@@ -8,6 +8,7 @@ message can have been executed.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 
 from ..wire.codec import decode, encode
 from ..wire.envelope import Address, Envelope
@@ -27,38 +29,22 @@ from .dead_letter import DeadLetters
 from .deadlines import Deadlines
 from .mailbox import Verdict, Whereabouts
 from .measure import Meter, NullMeter
+from .pending import Answer, Pending, Settled
 from .ports import Gateway, Receiver
-from .slot import FutureSlot, Slot, slot_type
+from .slot import FutureSlot, Slot, loop_clock, slot_type
 
 R = TypeVar("R")
+
+_reply_type = functools.cache(reply_type)
 
 DEFAULT_TIMEOUT = 30.0
 """Seconds an ask or tell may take when its caller names no limit and works under none."""
 
 
-class Answer:
-    """The encoded reply of a handler."""
+OVERTIME = 0.25
+"""Seconds beyond its deadline for which a message that left for another process waits to hear how far it came."""
 
-    __slots__ = ("attachments", "body")
-
-    def __init__(self, body: bytes, attachments: tuple[bytes, ...]) -> None:
-        self.body = body
-        self.attachments = attachments
-
-
-Settled = Answer | SmcpError | None
-"""How a pending message ended: replied, failed, or (a tell) accepted."""
-
-
-class Pending:
-    """A message somebody waits for."""
-
-    __slots__ = ("envelope", "resolve", "started")
-
-    def __init__(self, envelope: Envelope, resolve: Callable[[Settled], None], started: float) -> None:
-        self.envelope = envelope
-        self.resolve = resolve
-        self.started = started
+_CLOSED = "the bus was closed while the message was in flight"
 
 
 class Bus:
@@ -69,10 +55,9 @@ class Bus:
         clock: Monotonic seconds; the event loop's by default.
     """
 
-    def __init__(self, meter: Meter | None = None, clock: Callable[[], float] = anyio.current_time) -> None:
+    def __init__(self, meter: Meter | None = None, clock: Callable[[], float] | None = None) -> None:
         self.meter: Meter = meter or NullMeter()
-        self.clock = clock
-        self.dead_letters = DeadLetters(clock)
+        self.clock: Callable[[], float] = clock or anyio.current_time
         self.gateway: Gateway | None = None
         self.closed = False
         self._receivers: dict[Address, Receiver] = {}
@@ -81,12 +66,17 @@ class Bus:
         self._pending: dict[int, Pending] = {}
         self._waits = WaitGraph()
         self._ids = itertools.count(1)
-        self._deadlines = Deadlines(self._expire, clock)
+        self._closers: dict[Callable[[], None], None] = {}
+        self._own_clock = clock is None
+        self.dead_letters = DeadLetters(self.now)
+        self._deadlines = Deadlines(self._pending, self._expire, self.now)
         self._tasks: TaskGroup | None = None
         self._new_slot: Callable[[], Slot] = FutureSlot
 
     async def __aenter__(self) -> Bus:
         self._new_slot = slot_type()
+        if self._own_clock:
+            self.clock = loop_clock()
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         self._tasks.start_soon(self._deadlines.run)
@@ -101,10 +91,25 @@ class Bus:
         return await self._tasks.__aexit__(kind, error, trace)
 
     def close(self) -> None:
-        """Accepts nothing more and ends every pending message with `BusClosed`."""
+        """Accepts nothing more, ends every pending message with `BusClosed`, and tells whoever asked `at_close`."""
         self.closed = True
         for entry in list(self._pending):
-            self.settle(entry, BusClosed("the bus was closed while the message was in flight"))
+            self.settle(entry, BusClosed(_CLOSED, details={"executed": "unknown"}))
+        for closer in tuple(self._closers):
+            closer()
+        self._closers.clear()
+
+    def now(self) -> float:
+        """Seconds on the clock of this bus."""
+        return self.clock()
+
+    def at_close(self, closer: Callable[[], None]) -> None:
+        """Has `closer` called when the bus closes."""
+        self._closers[closer] = None
+
+    def not_at_close(self, closer: Callable[[], None]) -> None:
+        """Takes an `at_close` back; unknown ones are fine."""
+        self._closers.pop(closer, None)
 
     # -- sending ------------------------------------------------------------------
 
@@ -119,9 +124,9 @@ class Bus:
         """
         context = current.get()
         envelope = self._envelope("ask", target, message, context, timeout)
-        settled = await self._send(envelope, context)
+        settled = await self._send(envelope)
         assert isinstance(settled, Answer)
-        reply: R = decode(reply_type(type(message)), settled.body, settled.attachments)
+        reply: R = decode(_reply_type(type(message)), settled.body, settled.attachments)
         return reply
 
     async def tell(self, target: Address, message: Tell, *, timeout: float | None = None) -> None:
@@ -132,20 +137,21 @@ class Bus:
             DeadlineExceeded: It left for another process and no receipt came back.
         """
         context = current.get()
-        await self._send(self._envelope("tell", target, message, context, timeout), context)
+        await self._send(self._envelope("tell", target, message, context, timeout))
 
     def tell_nowait(self, target: Address, message: Tell) -> bool:
         """Sends a tell without a receipt; `False` when it was refused on the spot."""
         context = current.get()
         envelope = self._envelope("tell", target, message, context, None)
         envelope.id = 0
+        envelope.deadline = math.inf
         return not self.closed and self.dispatch(envelope)
 
     def publish(self, fact: Fact) -> None:
         """Publishes a fact to whoever observes its type, here and in other processes; never waits."""
         subject = type(fact).subject()
-        observers = self._observers.get(subject)
-        if self.closed or not (observers or self.gateway):
+        abroad = self.gateway is not None and self.gateway.wants(subject)
+        if self.closed or not (abroad or subject in self._observers):
             return
         context = current.get()
         body, attachments = encode(fact)
@@ -154,7 +160,8 @@ class Bus:
             trace=context.trace, key=fact.coalesce_key() or "",
         )  # fmt: skip
         self.spread(envelope)
-        if self.gateway is not None:
+        if abroad:
+            assert self.gateway is not None
             self.gateway.publish(envelope)
 
     # -- end points ---------------------------------------------------------------
@@ -180,20 +187,25 @@ class Bus:
         else:
             self._down[address] = why
         if self.gateway is not None:
-            self.gateway.withdraw(address, why or "stopped")
+            self.gateway.withdraw(address, why)
 
     def subscribe(self, subject: str, address: Address, receiver: Receiver) -> None:
         """Delivers facts of this subject to a receiver, under the name `address`."""
+        first = subject not in self._observers
         self._observers.setdefault(subject, {})[address] = receiver
-        if self.gateway is not None:
+        if first and self.gateway is not None:
             self.gateway.observe(subject)
 
     def unsubscribe(self, subject: str, address: Address) -> None:
         """Ends a subscription; unknown ones are fine."""
-        observers = self._observers.get(subject, {})
+        observers = self._observers.get(subject)
+        if observers is None:
+            return
         observers.pop(address, None)
         if not observers:
-            self._observers.pop(subject, None)
+            del self._observers[subject]
+            if self.gateway is not None:
+                self.gateway.unobserve(subject)
 
     def addresses(self) -> tuple[Address, ...]:
         """Local addresses that are up."""
@@ -209,21 +221,17 @@ class Bus:
         """Hands a directed envelope to the owner of its target; `False` when it was refused, which also settles it."""
         receiver = self._receivers.get(envelope.target)
         if receiver is None:
-            if self.gateway is not None and self.gateway.carry(envelope):
-                return True
-            self._nobody(envelope)
-            return False
-        if envelope.chain and envelope.target in envelope.chain and receiver.is_serial(envelope.subject):
-            way = " → ".join((*envelope.chain, envelope.target))
-            self.settle(envelope.id, AskCycle(f"actors would wait for each other: {way}"))
-            return False
+            return self._carry(envelope)
+        if envelope.chain and receiver.is_serial(envelope.subject):
+            circle = self._waits.closes(envelope)
+            if circle is not None:
+                self.settle(envelope.id, AskCycle(f"actors would wait for each other: {' → '.join(circle)}"))
+                return False
+            self._note_wait(envelope)
         envelope.enqueued_at = self.clock()
         verdict = receiver.deliver(envelope)
         if verdict is Verdict.REFUSED:
-            self.meter.refused(envelope, "overloaded")
-            self.settle(
-                envelope.id, Overloaded(f"the mailbox of {envelope.target} is full", details={"executed": "no"})
-            )
+            self._overloaded(envelope, f"the mailbox of {envelope.target} is full")
             return False
         if envelope.kind == "tell" and verdict is Verdict.ADMITTED:
             self.settle(envelope.id, None)
@@ -252,7 +260,11 @@ class Bus:
         pending = self._pending.pop(envelope_id, None)
         if pending is None:
             return
-        self._deadlines.forget(envelope_id)
+        if pending.edge is not None:
+            self._waits.remove(*pending.edge)
+        if settled is None:
+            # The deadline of a tell bounds its acceptance, not the work of its handler.
+            pending.envelope.deadline = math.inf
         outcome = settled.code if isinstance(settled, SmcpError) else "ok"
         self.meter.answered(pending.envelope, self.clock() - pending.started, outcome)
         pending.resolve(settled)
@@ -262,9 +274,17 @@ class Bus:
         pending = self._pending.pop(envelope_id, None)
         if pending is None:
             return None
-        self._deadlines.forget(envelope_id)
+        if pending.edge is not None:
+            self._waits.remove(*pending.edge)
         self.meter.answered(pending.envelope, self.clock() - pending.started, "cancelled")
         return self._interrupt(pending.envelope)
+
+    def note_down(self, address: Address, why: str | None) -> None:
+        """A gateway lost an address. With `why` asks fail as `ActorLost` until it is back, else as `Undeliverable`."""
+        if why is None:
+            self._down.pop(address, None)
+        else:
+            self._down[address] = why
 
     # -- inside ---------------------------------------------------------------------
 
@@ -272,54 +292,60 @@ class Bus:
         self, kind: Any, target: Address, message: Ask[Any] | Tell, context: Context, timeout: float | None
     ) -> Envelope:
         body, attachments = encode(message)
-        limit = timeout if timeout is not None else (DEFAULT_TIMEOUT if context.deadline == math.inf else math.inf)
+        if timeout is None:
+            timeout = DEFAULT_TIMEOUT if context.deadline == math.inf else math.inf
         return Envelope(
             kind,
             type(message).subject(),
             target,
             context.address,
             next(self._ids),
-            min(self.clock() + limit, context.deadline),
+            min(self.clock() + timeout, context.deadline),
             body,
             attachments,
             message.lane,
-            context.chain,
+            # Nobody waits for what the handler of a tell does.
+            context.chain if kind == "ask" else (),
             context.trace,
         )
 
-    async def _send(self, envelope: Envelope, context: Context) -> Settled:
+    async def _send(self, envelope: Envelope) -> Settled:
         if self.closed:
-            raise BusClosed("the bus is closed")
+            raise BusClosed("the bus is closed", details={"executed": "no"})
         slot = self._new_slot()
         self._pending[envelope.id] = Pending(envelope, slot.set, self.clock())
         self._deadlines.add(envelope.id, envelope.deadline)
-        waiter = self._note_wait(envelope, context)
         try:
             self.dispatch(envelope)
             settled: Settled = await slot.wait()
         except BaseException:
             self.abandon(envelope.id)
             raise
-        finally:
-            if waiter is not None:
-                self._waits.remove(waiter, envelope.target)
         if isinstance(settled, SmcpError):
+            # A sender that tries again at once must not keep the receiver from its turn.
+            await checkpoint()
             raise settled
         return settled
 
-    def _note_wait(self, envelope: Envelope, context: Context) -> Address | None:
-        """Enters a serial handler's ask into the wait graph; refuses the one that would close a circle."""
-        if not context.chain or context.chain[-1] != context.address or envelope.kind != "ask":
-            return None
-        receiver = self._receivers.get(envelope.target)
-        if receiver is None or not receiver.is_serial(envelope.subject):
-            return None
-        way = self._waits.path(envelope.target, context.address)
-        if way is not None:
-            self.abandon(envelope.id)
-            raise AskCycle(f"actors would wait for each other: {' → '.join((context.address, *way))}")
-        self._waits.add(context.address, envelope.target)
-        return context.address
+    def _carry(self, envelope: Envelope) -> bool:
+        if envelope.chain:
+            envelope.chain = self._waits.behind(envelope.chain)
+        verdict = None if self.gateway is None else self.gateway.carry(envelope)
+        if verdict is None:
+            self._nobody(envelope)
+        elif verdict is Verdict.REFUSED:
+            self._overloaded(envelope, f"the line to the node of {envelope.target} is full")
+        return verdict in (Verdict.ADMITTED, Verdict.WAITING)
+
+    def _note_wait(self, envelope: Envelope) -> None:
+        pending = self._pending.get(envelope.id)
+        if pending is not None and envelope.kind == "ask":
+            pending.edge = (envelope.chain[-1], envelope.target)
+            self._waits.add(*pending.edge)
+
+    def _overloaded(self, envelope: Envelope, text: str) -> None:
+        self.meter.refused(envelope, "overloaded")
+        self.settle(envelope.id, Overloaded(text, details={"executed": "no"}))
 
     def _nobody(self, envelope: Envelope) -> None:
         why = self._down.get(envelope.target)
@@ -342,11 +368,14 @@ class Bus:
         if pending is None:
             return
         envelope = pending.envelope
+        gateway = None if envelope.target in self._receivers else self.gateway
+        if gateway is not None and not pending.overtime and gateway.has_left(envelope):
+            pending.overtime = True
+            self._deadlines.add(envelope_id, self.clock() + OVERTIME)
+            return
         where = self._interrupt(envelope)
         if where == "waiting" or (where == "queued" and envelope.kind == "tell"):
-            self.meter.refused(envelope, "overloaded")
-            text = f"the mailbox of {envelope.target} stayed full"
-            self.settle(envelope_id, Overloaded(text, details={"executed": "no"}))
+            self._overloaded(envelope, f"the mailbox of {envelope.target} stayed full")
             return
         executed = "no" if where == "queued" else "unknown"
         text = f"{envelope.target} did not answer {envelope.subject} in time"

@@ -1,15 +1,18 @@
-"""Dead letters: messages to nobody. Counted, kept in a bounded ring, logged at a bounded rate."""
+"""Dead letters: messages to nobody. Counted, kept in a bounded ring, logged at a bounded rate (F-105)."""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 
 from ..wire.envelope import Address, Envelope
 from ..wire.message import Record
 
 logger = logging.getLogger(__name__)
+
+PLACES = 256
+"""Addresses whose log lines are rationed one by one; the longest silent are forgotten first."""
 
 
 class DeadLetter(Record):
@@ -23,25 +26,34 @@ class DeadLetter(Record):
     why: str
 
 
+class _Ration:
+    """Log lines of one address and reason."""
+
+    __slots__ = ("next_line", "unsaid")
+
+    def __init__(self) -> None:
+        self.next_line = 0.0
+        self.unsaid = 0
+
+
 class DeadLetters:
-    """Ring of the last dead letters, and exact counts of all.
+    """Ring of the last dead letters, and the exact number of all.
 
     Args:
         keep: How many letters the ring holds.
-        log_every: Seconds between two log lines for one address and reason; the next line tells how many were left out.
+        log_every: Seconds between two log lines for one address and reason; the next line tells how many it stands for.
+        lines: Log lines for all addresses together in `log_every` seconds.
     """
 
-    def __init__(self, clock: Callable[[], float], *, keep: int = 256, log_every: float = 10.0) -> None:
+    def __init__(
+        self, clock: Callable[[], float], *, keep: int = 256, log_every: float = 10.0, lines: int = 20
+    ) -> None:
+        self.total = 0
         self._clock = clock
         self._log_every = log_every
         self._ring: deque[DeadLetter] = deque(maxlen=keep)
-        self._counts: Counter[tuple[Address, str]] = Counter()
-        self._logged: dict[tuple[Address, str], tuple[float, int]] = {}
-
-    @property
-    def total(self) -> int:
-        """All dead letters since the bus began."""
-        return self._counts.total()
+        self._rations: OrderedDict[tuple[Address, str], _Ration] = OrderedDict()
+        self._lines: deque[float] = deque(maxlen=lines)
 
     @property
     def recent(self) -> tuple[DeadLetter, ...]:
@@ -51,13 +63,23 @@ class DeadLetters:
     def add(self, envelope: Envelope, why: str) -> None:
         """Files one."""
         now = self._clock()
+        self.total += 1
         self._ring.append(DeadLetter(now, envelope.kind, envelope.subject, envelope.target, envelope.sender, why))
         place = (envelope.target, why)
-        self._counts[place] += 1
-        last, reported = self._logged.get(place, (-self._log_every, 0))
-        if now - last >= self._log_every:
-            count = self._counts[place] - reported
-            self._logged[place] = (now, self._counts[place])
-            logger.warning("dead letter: %s %s to %s (%s), %d in all", envelope.kind, envelope.subject, *place, count)
-        if len(self._logged) > 1024:
-            self._logged.clear()
+        ration = self._rations.setdefault(place, _Ration())
+        self._rations.move_to_end(place)
+        ration.unsaid += 1
+        if now >= ration.next_line and self._may_log(now):
+            logger.warning(
+                "dead letter: %s %s to %s (%s); %d since the last such line, %d in all",
+                envelope.kind, envelope.subject, *place, ration.unsaid, self.total,
+            )  # fmt: skip
+            ration.next_line, ration.unsaid = now + self._log_every, 0
+        if len(self._rations) > PLACES:
+            self._rations.popitem(last=False)
+
+    def _may_log(self, now: float) -> bool:
+        if len(self._lines) == self._lines.maxlen and now < self._lines[0] + self._log_every:
+            return False
+        self._lines.append(now)
+        return True

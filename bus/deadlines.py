@@ -1,28 +1,36 @@
 """Deadlines: one heap and one sleeping task for all of them.
 
-A timer per ask would cost more than the ask. Entries are forgotten lazily: settled ones
-stay in the heap until they surface or until they outnumber the live ones.
+A timer per ask would cost more than the ask. An entry whose message has ended stays in
+the heap until it surfaces, or until such entries outnumber the others.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sized
+from typing import Protocol
 
 import anyio
 
 from .slot import Slot, slot_type
 
+SWEEP_FROM = 1024
+"""Heap size below which entries of ended messages are not worth a sweep."""
+
+
+class Live(Container[int], Sized, Protocol):
+    """The ids of messages that have not ended."""
+
 
 class Deadlines:
-    """Calls `expire(id)` at most once per id, at its deadline, unless it was forgotten first."""
+    """Calls `expire(id)` when an armed deadline passes while its id is still in `live`."""
 
-    def __init__(self, expire: Callable[[int], None], clock: Callable[[], float]) -> None:
+    def __init__(self, live: Live, expire: Callable[[int], None], clock: Callable[[], float]) -> None:
+        self._live = live
         self._expire = expire
         self._clock = clock
         self._heap: list[tuple[float, int]] = []
-        self._live: set[int] = set()
         self._wake: Slot | None = None
         self._sleeping_until = math.inf
 
@@ -30,17 +38,13 @@ class Deadlines:
         """Arms a deadline; `inf` arms nothing."""
         if deadline == math.inf:
             return
-        self._live.add(entry)
-        heapq.heappush(self._heap, (deadline, entry))
+        heap = self._heap
+        if len(heap) > SWEEP_FROM and len(heap) > 2 * len(self._live):
+            heap[:] = [item for item in heap if item[1] in self._live]
+            heapq.heapify(heap)
+        heapq.heappush(heap, (deadline, entry))
         if deadline < self._sleeping_until and self._wake is not None:
             self._wake.set(None)
-
-    def forget(self, entry: int) -> None:
-        """Disarms a deadline; unknown ids are fine."""
-        self._live.discard(entry)
-        if len(self._heap) > 1024 and len(self._heap) > 2 * len(self._live):
-            self._heap = [item for item in self._heap if item[1] in self._live]
-            heapq.heapify(self._heap)
 
     async def run(self) -> None:
         """Sleeps until the next deadline, for ever; run it in a task of the owner."""
@@ -58,5 +62,4 @@ class Deadlines:
         while self._heap and self._heap[0][0] <= now:
             _, entry = heapq.heappop(self._heap)
             if entry in self._live:
-                self._live.discard(entry)
                 self._expire(entry)

@@ -7,7 +7,8 @@ the key of a fact still queued takes its place, others are refused and counted.
 
 from __future__ import annotations
 
-from collections import deque
+import itertools
+from collections import OrderedDict
 from collections.abc import Callable
 from enum import Enum
 from typing import Literal
@@ -28,7 +29,7 @@ class Verdict(Enum):
 
 
 class Mailbox:
-    """Bounded two-lane queue.
+    """Bounded two-lane queue; every operation takes constant time.
 
     Args:
         capacity: Messages the ordinary lane holds; the control lane holds as many of its own.
@@ -43,110 +44,82 @@ class Mailbox:
         self.waiting_capacity = waiting
         self.high_water = 0
         self._on_admit = on_admit
-        self._control: deque[Envelope] = deque()
-        self._ordinary: deque[Envelope] = deque()
-        self._waiting: deque[Envelope] = deque()
-        self._latest: dict[tuple[str, str], Envelope] = {}
-        self._queued: set[int] = set()
-        self._in_line: set[int] = set()
-        self._withdrawn: set[int] = set()
+        # Lanes are keyed by envelope id, facts and other envelopes without one by a negative number.
+        self._control: OrderedDict[int, Envelope] = OrderedDict()
+        self._ordinary: OrderedDict[int, Envelope] = OrderedDict()
+        self._waiting: OrderedDict[int, Envelope] = OrderedDict()
+        self._latest: dict[tuple[str, str], int] = {}
+        self._numbers = itertools.count(-1, -1)
 
     def __len__(self) -> int:
-        return len(self._control) + len(self._ordinary) + len(self._waiting) - len(self._withdrawn)
+        return len(self._control) + len(self._ordinary) + len(self._waiting)
 
     def offer(self, envelope: Envelope) -> Verdict:
         """Takes an envelope in, makes it wait, or refuses it."""
         if envelope.kind == "fact" and envelope.key:
-            slot = (envelope.subject, envelope.key)
-            if slot in self._latest:
-                self._latest[slot] = envelope
-                return Verdict.COALESCED
-        verdict = self._place(envelope)
-        if verdict is not Verdict.REFUSED:
-            if envelope.id:
-                (self._in_line if verdict is Verdict.WAITING else self._queued).add(envelope.id)
-            if envelope.kind == "fact" and envelope.key:
-                self._latest[envelope.subject, envelope.key] = envelope
-            self.high_water = max(self.high_water, len(self))
+            return self._offer_keyed(envelope)
+        key = envelope.id or next(self._numbers)
+        lane = self._control if envelope.lane == "control" else self._ordinary
+        verdict = Verdict.ADMITTED
+        if len(lane) >= self.capacity:
+            if lane is self._control or not envelope.id or len(self._waiting) >= self.waiting_capacity:
+                return Verdict.REFUSED
+            lane = self._waiting
+            verdict = Verdict.WAITING
+        lane[key] = envelope
+        self.high_water = max(self.high_water, len(self))
         return verdict
 
     def take(self) -> Envelope | None:
         """The next envelope, control before ordinary, or `None`."""
-        while True:
-            if self._control:
-                envelope = self._control.popleft()
-            elif self._ordinary:
-                envelope = self._ordinary.popleft()
-                self._advance()
-            else:
-                return None
-            if envelope.id:
-                if envelope.id in self._withdrawn:
-                    self._withdrawn.discard(envelope.id)
-                    continue
-                self._queued.discard(envelope.id)
-            if envelope.kind == "fact" and envelope.key:
-                return self._latest.pop((envelope.subject, envelope.key))
-            return envelope
+        if self._control:
+            return self._control.popitem(last=False)[1]
+        if not self._ordinary:
+            return None
+        envelope = self._ordinary.popitem(last=False)[1]
+        if envelope.key and envelope.kind == "fact":
+            del self._latest[envelope.subject, envelope.key]
+        if self._waiting:
+            self._advance()
+        return envelope
 
     def withdraw(self, envelope_id: int) -> Whereabouts | None:
         """Takes a queued envelope out again and says where it was; `None` when it is not here (any more)."""
-        if envelope_id in self._queued:
-            self._queued.discard(envelope_id)
-            found: Whereabouts = "queued"
-        elif envelope_id in self._in_line:
-            self._in_line.discard(envelope_id)
-            found = "waiting"
-        else:
-            return None
-        self._withdrawn.add(envelope_id)
-        if len(self._withdrawn) > 64 and len(self._withdrawn) > len(self):
-            self._sweep()
-        return found
+        if self._waiting.pop(envelope_id, None) is not None:
+            return "waiting"
+        if self._control.pop(envelope_id, None) is not None:
+            return "queued"
+        if self._ordinary.pop(envelope_id, None) is not None:
+            self._advance()
+            return "queued"
+        return None
 
     def empty(self) -> list[Envelope]:
-        """Takes everything out, in the order it would have been handled."""
-        left = []
-        while (envelope := self.take()) is not None:
-            left.append(envelope)
+        """Takes everything out, in the order it would have been handled. Nothing is admitted meanwhile."""
+        left = [*self._control.values(), *self._ordinary.values(), *self._waiting.values()]
+        for lane in (self._control, self._ordinary, self._waiting):
+            lane.clear()
+        self._latest.clear()
         return left
 
-    def _place(self, envelope: Envelope) -> Verdict:
-        if envelope.lane == "control":
-            if len(self._control) >= self.capacity:
-                return Verdict.REFUSED
-            self._control.append(envelope)
-            return Verdict.ADMITTED
-        if len(self._ordinary) < self.capacity:
-            self._ordinary.append(envelope)
-            return Verdict.ADMITTED
-        if self._withdrawn:
-            self._sweep()
-            if len(self._ordinary) < self.capacity:
-                self._ordinary.append(envelope)
-                return Verdict.ADMITTED
-        if envelope.kind == "fact" or not envelope.id or len(self._waiting) >= self.waiting_capacity:
+    def _offer_keyed(self, envelope: Envelope) -> Verdict:
+        """A fact with a key takes the place of the older one, else a place at the end of the ordinary lane."""
+        slot = (envelope.subject, envelope.key)
+        number = self._latest.get(slot)
+        if number is not None:
+            self._ordinary[number] = envelope
+            return Verdict.COALESCED
+        if len(self._ordinary) >= self.capacity:
             return Verdict.REFUSED
-        self._waiting.append(envelope)
-        return Verdict.WAITING
+        number = next(self._numbers)
+        self._latest[slot] = number
+        self._ordinary[number] = envelope
+        self.high_water = max(self.high_water, len(self))
+        return Verdict.ADMITTED
 
     def _advance(self) -> None:
         while self._waiting and len(self._ordinary) < self.capacity:
-            envelope = self._waiting.popleft()
-            if envelope.id in self._withdrawn:
-                self._withdrawn.discard(envelope.id)
-                continue
-            self._in_line.discard(envelope.id)
-            self._queued.add(envelope.id)
-            self._ordinary.append(envelope)
+            key, envelope = self._waiting.popitem(last=False)
+            self._ordinary[key] = envelope
             if self._on_admit is not None:
                 self._on_admit(envelope)
-
-    def _sweep(self) -> None:
-        gone = self._withdrawn
-        for lane in (self._control, self._ordinary, self._waiting):
-            kept = [envelope for envelope in lane if envelope.id not in gone]
-            lane.clear()
-            lane.extend(kept)
-        gone.clear()
-        self._advance()

@@ -16,7 +16,7 @@ _numbers = itertools.count(1)
 
 
 class Observer:
-    """Async iterator over facts of the given types, from the moment it was made until `close`.
+    """Async iterator over facts of the given types, from the moment it was made until `close` or the end of the bus.
 
     A slow observer never blocks a publisher: facts with equal keys replace each other, others beyond
     `capacity` are dropped and counted by the meter.
@@ -31,6 +31,7 @@ class Observer:
         self._closed = False
         for subject in self._subjects:
             bus.subscribe(subject, self._address, self)
+        bus.at_close(self.close)
 
     def __enter__(self) -> Observer:
         return self
@@ -57,6 +58,7 @@ class Observer:
     def close(self) -> None:
         """Ends the subscription; what is already queued can still be read."""
         self._closed = True
+        self._bus.not_at_close(self.close)
         for subject in self._subjects:
             self._bus.unsubscribe(subject, self._address)
         if self._wake is not None:

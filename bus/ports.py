@@ -28,11 +28,22 @@ class Receiver(Protocol):
 class Gateway(Protocol):
     """The way to other processes. All methods return at once."""
 
-    def carry(self, envelope: Envelope) -> bool:
-        """Takes an ask or a tell for a remote address; `False` when no node owns it."""
+    def carry(self, envelope: Envelope) -> Verdict | None:
+        """Takes an ask or a tell for a remote address.
+
+        Returns:
+            Whether it left, waits for its turn, or finds no place in the line; `None` when no node owns the address.
+            Whatever is taken gets settled, also when its node is lost.
+        """
 
     def cancel(self, envelope: Envelope) -> Whereabouts | None:
-        """Nobody waits for this carried message any more; says how far it surely did not get."""
+        """Nobody waits for this carried message any more; `waiting` when it had not left, else `None`."""
+
+    def has_left(self, envelope: Envelope) -> bool:
+        """Whether another node holds this message and will say what became of it."""
+
+    def wants(self, subject: str) -> bool:
+        """Whether another node observes this subject."""
 
     def publish(self, envelope: Envelope) -> None:
         """Passes a local fact on to nodes that observe its subject."""
@@ -40,8 +51,11 @@ class Gateway(Protocol):
     def observe(self, subject: str) -> None:
         """Somebody here wants facts of this subject from now on."""
 
+    def unobserve(self, subject: str) -> None:
+        """Nobody here wants facts of this subject any more."""
+
     def announce(self, address: Address) -> None:
         """A local address came up."""
 
-    def withdraw(self, address: Address, why: str) -> None:
-        """A local address went down."""
+    def withdraw(self, address: Address, why: str | None) -> None:
+        """A local address went down; with `why` it will be back."""
