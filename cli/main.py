@@ -9,7 +9,6 @@ import sys
 
 import typer
 
-
 app = typer.Typer(
     name="smcp",
     help="A2C-SMCP: Agents call tools of MCP servers that Computers host, through a signalling Server.",

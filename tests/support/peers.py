@@ -84,7 +84,7 @@ class Peer:
                         return found
                 seen = len(said)
                 if not any(reader.is_alive() for reader in self._readers):
-                    raise PeerSilent(f"{self!r} ended with {self._process.poll()} before {pattern!r}\n{self._said()}")
+                    raise PeerSilent(f"{self!r} ended with {self._ended()} before {pattern!r}\n{self._said()}")
                 if time.monotonic() >= end:
                     raise PeerSilent(f"{self!r} said no {pattern!r} in {timeout:g} s\n{self._said()}")
                 self._news.wait(min(0.2, max(end - time.monotonic(), 0.0)))
@@ -172,6 +172,12 @@ class Peer:
                     self._news.notify_all()
         with self._news:
             self._news.notify_all()
+
+    def _ended(self) -> int | None:
+        """Exit status; the pipes may close a moment before the process is gone, or long before it."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(1.0)
+        return None
 
     def _said(self) -> str:
         return "\n".join(["stdout:", *self.lines[-40:], "stderr:", *self.errors[-40:]])
