@@ -161,6 +161,13 @@ RESOURCES = [
     row(wire.GetResourcesReq, {**TO_COMPUTER, "mcp_server": "git", "cursor": "c"}, "cursor"),
     row(wire.GetResourcesRet, {"resources": [RESOURCE], "req_id": "r1", "next_cursor": "c"}, "next_cursor"),
     row(wire.A2CResource, RESOURCE, *(set(RESOURCE) - {"uri"})),
+    row(
+        wire.Annotations,
+        {"audience": ["assistant"], "priority": 1.0, "last_modified": "2026-01-01"},
+        "audience",
+        "priority",
+        "last_modified",
+    ),
 ]
 
 SKILL = {
