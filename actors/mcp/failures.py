@@ -76,12 +76,17 @@ class AuthorizationFailed(RequestFailed):
 
 
 class SessionForgotten(RequestFailed):
-    """An HTTP server no longer knows our session; what it refused that way was not executed (DEC-9)."""
+    """An HTTP server no longer knows our session; what it refused that way was not executed (DEC-9).
+
+    Attributes:
+        session_id: The one it was asked with, which tells whether a new one has been made since. A secret.
+    """
 
     executed = "no"
 
-    def __init__(self) -> None:
+    def __init__(self, session_id: str) -> None:
         super().__init__("the server no longer knows this session")
+        self.session_id = session_id
 
 
 class RedirectRefused(RequestFailed):
