@@ -26,7 +26,9 @@ class Tasks:
         self._group = group
         self._context = Context(address=address)
 
-    def start_soon(self, function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any, name: object = None) -> None:
+    def start_soon(
+        self, function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any, name: object = None
+    ) -> None:
         """Starts a task outside the message that is in work: with no deadline and no chain of its own."""
         token = current.set(self._context)
         try:
