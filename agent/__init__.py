@@ -1,1 +1,8 @@
-"""Agent clients, asynchronous and synchronous."""
+"""The Agent clients: `AsyncAgent`, and `Agent` with the same surface for code without an event loop."""
+
+from .client import AsyncAgent
+from .notices import Notice, Notices
+from .tool_cache import ToolCache
+from .tool_result import CallToolResult
+
+__all__ = ["AsyncAgent", "CallToolResult", "Notice", "Notices", "ToolCache"]
