@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-OFFICIAL_SDK = ("a2c-smcp[server]==0.4.2",)
+OFFICIAL_SDK = ("a2c-smcp[cli,server]==0.4.2",)
 PYPI_SERVERS = ("mcp-server-time", "mcp-server-git")
 NPM_SERVERS = ("@modelcontextprotocol/server-everything", "@modelcontextprotocol/server-filesystem")
 COMMAND_LIMIT = 900.0
