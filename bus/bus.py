@@ -354,7 +354,7 @@ class Bus:
         if why is None:
             error: SmcpError = Undeliverable(f"nobody owns the address {envelope.target}", details={"executed": "no"})
         else:
-            error = ActorLost(f"{envelope.target} is down: {why}", details={"executed": "no"})
+            error = ActorLost(f"{envelope.target} is down: {why}", details={"executed": "no", "down": why})
         self.settle(envelope.id, error)
 
     def _interrupt(self, envelope: Envelope) -> Whereabouts | None:

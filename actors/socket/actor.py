@@ -1,0 +1,415 @@
+"""`socket`: owns the connection to the Server, takes every event in, and tells the office what changed.
+
+A shell over pure modules: `service` answers, `announcements` decides when to speak,
+`membership` whether requests are executed at all. Each request runs in a task of its own,
+so that a slow tool never delays a cancel (W-ARCH-6).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator
+
+import anyio
+import msgspec
+
+from ...bus.link import AuthSource, LinkChange, LinkOptions, Reply, SmcpLink
+from ...wire.backoff import Backoff
+from ...wire.base import decode_payload, to_json
+from ...wire.errors import BusError, ConflictError, InvalidPayload, NetworkError, SmcpError, to_failure
+from ...wire.events import CALLS, NOTIFY_TOOL_CALL_CANCEL
+from ...wire.messages.projection import Committed, GetProjectionStatus, Slice
+from ...wire.messages.socket import (
+    Connect,
+    Disconnect,
+    GetLinkStatus,
+    Join,
+    Leave,
+    LinkChanged,
+    LinkPhase,
+    LinkStatus,
+    LinkTarget,
+)
+from ...wire.messages.tools import CancelTool, DrainCalls, ResumeCalls
+from ...wire.protocol import DEFAULT_TRANSPORTS
+from ...wire.rejoin import Rejoin
+from ...wire.rooms import AgentCallData, UpdateComputerConfigReq
+from ..kernel import Actor, handler, observer
+from . import answers
+from .announcements import EVENTS, Announcements
+from .membership import Membership
+from .service import RECONCILE, TOOLS, Service
+
+logger = logging.getLogger(__name__)
+
+FRAME = 256
+"""Bytes of a packet that are not the acknowledged JSON: packet types, namespace, id, brackets."""
+EMIT_LIMIT = 5.0
+GOODBYE_LIMIT = 2.0
+"""Seconds for the leave that precedes a disconnect, and for the disconnect of a dying actor."""
+ANSWERS_LIMIT = 1.0
+"""Seconds for the answers of what was ended by a drain to leave."""
+
+_PHASES: dict[str, LinkPhase] = {
+    "idle": "offline",
+    "connecting": "connecting",
+    "connected": "connected",
+    "joined": "joined",
+    "ended": "offline",
+}
+
+
+class SocketSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of the actor. Times in seconds.
+
+    Attributes:
+        computer: Protocol name.
+        in_flight: Requests in work at once; more are refused, never queued.
+        drain_timeout: How long calls of a lost connection go on (R-LIFE-14).
+    """
+
+    computer: str
+    coalesce: float = 0.3
+    coalesce_longest: float = 2.0
+    drain_timeout: float = 5.0
+    transports: tuple[str, ...] = DEFAULT_TRANSPORTS
+    connect_timeout: float = 10.0
+    reconnect: bool = True
+    backoff: Backoff = Backoff()
+    rejoin_budget: float = 60.0
+    in_flight: int = 2048
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """Where the Computer wants to be; what a restarted actor returns to."""
+
+    target: LinkTarget | None = None
+    office: str | None = None
+
+
+class _Work:
+    """One request in work, and the connection it came over."""
+
+    __slots__ = ("generation", "scope")
+
+    def __init__(self, generation: int) -> None:
+        self.generation = generation
+        self.scope = anyio.CancelScope()
+
+
+class SocketActor(Actor):
+    """The Computer's end of the connection.
+
+    Args:
+        auth: Credentials, or where to get them; asked at every handshake (W-AUTH-8).
+        wish: Where an earlier life of this actor was.
+        changes: Numbers of `LinkChanged`, shared by all lives of this actor.
+    """
+
+    def __init__(
+        self, settings: SocketSettings, *, auth: AuthSource = None, wish: Wish | None = None, changes: Iterator[int]
+    ) -> None:
+        self._settings = settings
+        self._auth = auth
+        self._wish = wish or Wish()
+        self._changes = changes
+        self._change = 0
+        self._link: SmcpLink | None = None
+        self._membership = Membership()
+        self._announcements = Announcements(settings.coalesce, settings.coalesce_longest)
+        self._bell = anyio.Event()
+        self._service = Service(settings.computer, self.ask)
+        self._in_flight: set[_Work] = set()
+        self._idle = anyio.Event()
+        self._unsent = 0
+        self._update = to_json(UpdateComputerConfigReq(computer=settings.computer))
+
+    async def started(self) -> None:
+        """Starts announcing, learns what there is to announce, and returns to where an earlier life was."""
+        self.tasks.start_soon(self._announce)
+        self.tasks.start_soon(self._hang_up_at_the_end)
+        self.tasks.start_soon(self._catch_up)
+        if self._wish.target is not None:
+            self.tasks.start_soon(self._return, self._wish.target, self._wish.office)
+
+    # -- the connection -----------------------------------------------------------------
+
+    @handler(concurrent=4)
+    async def connect(self, message: Connect) -> LinkStatus:
+        """One attempt; its error is the answer."""
+        if self._link is not None:
+            raise ConflictError("already connected", code="lifecycle")
+        await self._open(message.target)
+        return self._status()
+
+    @handler(concurrent=4)
+    async def join(self, message: Join) -> LinkStatus:
+        """One attempt; requests are served from before it is sent (W-ROOM-31)."""
+        if self._link is None:
+            raise ConflictError("not connected", code="lifecycle")
+        await self._enter(self._link, message.office)
+        return self._status()
+
+    @handler(concurrent=4)
+    async def leave(self, message: Leave) -> None:
+        """Drains, then leaves; the wish ends even if the Server does not answer."""
+        if self._link is None or self._link.office is None:
+            return
+        try:
+            await self._drain(message.grace)
+            await self._link.leave()
+        finally:
+            await self._resume()
+
+    @handler(concurrent=4)
+    async def disconnect(self, message: Disconnect) -> None:
+        """Drains, leaves, and ends the connection, in a bounded time."""
+        link = self._link
+        if link is None:
+            return
+        try:
+            await self._drain(message.grace)
+            with anyio.move_on_after(GOODBYE_LIMIT):
+                await link.leave()
+        except SmcpError as error:
+            logger.info("the leave before disconnecting was not confirmed: %s", error.code)
+        finally:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(GOODBYE_LIMIT):
+                await link.disconnect()
+            self._link = None
+            await self._resume()
+
+    @handler
+    def status(self, _: GetLinkStatus) -> LinkStatus:
+        """The link now."""
+        return self._status()
+
+    async def _open(self, target: LinkTarget) -> SmcpLink:
+        settings = self._settings
+        options = LinkOptions(
+            url=target.url,
+            namespace=target.namespace,
+            socketio_path=target.socketio_path,
+            headers=target.headers,
+            auth=self._auth,
+            transports=settings.transports,
+            connect_timeout=settings.connect_timeout,
+            reconnect=settings.reconnect,
+            backoff=settings.backoff,
+            rejoin_budget=settings.rejoin_budget,
+        )
+        link = SmcpLink(options, on_event=self._on_event, on_change=lambda change: self._on_change(link, change))
+        self._link = link
+        try:
+            await link.connect()
+        except BaseException:
+            self._link = None
+            raise
+        return link
+
+    async def _enter(self, link: SmcpLink, office: str) -> None:
+        self._membership.asked()
+        try:
+            await link.join("computer", self._settings.computer, office)
+        finally:
+            self._membership.answered()
+
+    async def _return(self, target: LinkTarget, office: str | None) -> None:
+        """Connects and joins again for a restarted actor, as patiently as the link itself would."""
+        retries = 0
+        try:
+            while True:
+                try:
+                    link = await self._open(target)
+                    break
+                except NetworkError as error:
+                    logger.warning("returning to the Server failed: %s", error)
+                await anyio.sleep(self._settings.backoff.delay(retries))
+                retries += 1
+            budget = Rejoin(self._settings.rejoin_budget, self._settings.backoff, self.now())
+            while office is not None and self._link is link and link.office is None:
+                try:
+                    await self._enter(link, office)
+                except SmcpError as error:
+                    wait = budget.wait_after(error, self.now())
+                    if wait is None:
+                        raise
+                    await anyio.sleep(wait)
+        except SmcpError as error:
+            logger.error("not back at the Server: %s", error)
+            self._publish(self._membership.phase, error=error)
+
+    async def _hang_up_at_the_end(self) -> None:
+        """Whatever ends this life also ends its connection, so that the next one finds its name free."""
+        try:
+            await anyio.sleep_forever()
+        finally:
+            link, self._link = self._link, None
+            if link is not None:
+                with anyio.CancelScope(shield=True), anyio.move_on_after(GOODBYE_LIMIT):
+                    await link.disconnect()
+
+    def _on_change(self, link: SmcpLink, change: LinkChange) -> None:
+        if self._link is not link:
+            return  # that of an actor on its way out, or of an attempt given up
+        phase = _PHASES[change.state]
+        was_joined = self._membership.phase == "joined"
+        self._membership.moved(phase, wished=link.office is not None)
+        if phase == "joined":
+            self._announcements.joined(self.now())
+        elif phase == "connected":
+            self._announcements.left()
+        elif was_joined:
+            self._announcements.lost()
+        if phase in ("connecting", "offline") and self._in_flight:
+            self.tasks.start_soon(self._give_up, change.generation)
+        if change.state == "ended":
+            self._link = None
+        self._bell.set()
+        self._publish(phase, restored=change.restored, error=change.error)
+
+    def _publish(self, phase: LinkPhase, *, restored: bool = False, error: SmcpError | None = None) -> None:
+        self._change = next(self._changes)
+        office = self._link.office if self._link is not None else None
+        generation = self._link.generation if self._link is not None else 0
+        failure = to_failure(error) if error is not None else None
+        self.publish(LinkChanged(self._change, phase, generation, office, restored, failure))
+
+    def _status(self) -> LinkStatus:
+        link = self._link
+        return LinkStatus(
+            phase=self._membership.phase,
+            change=self._change,
+            office=link.office if link else None,
+            generation=link.generation if link else 0,
+            transport=link.transport if link else None,
+            in_flight=len(self._in_flight),
+            unannounced=self._announcements.owed,
+            unsent=self._unsent,
+        )
+
+    # -- events ---------------------------------------------------------------------------
+
+    def _on_event(self, event: str, data: msgspec.Raw | None, reply: Reply | None) -> None:
+        """Takes one event of the Server; returns at once, so that none waits for another."""
+        if event in CALLS:
+            self._take(event, data, reply)
+        elif event == NOTIFY_TOOL_CALL_CANCEL:
+            self.tasks.start_soon(self._cancel, data)
+        elif reply is not None:
+            self.tasks.start_soon(reply.send)
+
+    def _take(self, event: str, data: msgspec.Raw | None, reply: Reply | None) -> None:
+        if not self._membership.serving:
+            self.tasks.start_soon(self._send, event, answers.out_of_service(event, self._settings.computer), reply)
+        elif len(self._in_flight) >= self._settings.in_flight:
+            self.tasks.start_soon(self._send, event, answers.crowded(event), reply)
+        else:
+            work = _Work(self._link.generation if self._link is not None else 0)
+            self._in_flight.add(work)
+            self.tasks.start_soon(self._serve, work, event, data, reply)
+
+    async def _serve(self, work: _Work, event: str, data: msgspec.Raw | None, reply: Reply | None) -> None:
+        try:
+            answer = answers.interrupted(event, self._settings.computer)
+            with work.scope:
+                answer = await self._service.answer(event, data)
+            await self._send(event, answer, reply)
+        finally:
+            self._in_flight.discard(work)
+            if not self._in_flight:
+                self._idle.set()
+                self._idle = anyio.Event()
+
+    async def _send(self, event: str, answer: bytes, reply: Reply | None) -> None:
+        if reply is None:
+            return
+        budget = (self._link.budget if self._link is not None else 0) - FRAME
+        fitting = answers.within_budget(event, answer, max(budget, FRAME))
+        if fitting is not answer:
+            logger.error("the answer to %s has %d bytes and was replaced by an error", event, len(answer))
+        await reply.send(fitting)
+
+    async def _cancel(self, data: msgspec.Raw | None) -> None:
+        """Passes a cancellation on; one that is malformed, or for a call not in flight here, is nobody's."""
+        try:
+            notice = decode_payload(AgentCallData, bytes(data or b""))
+        except InvalidPayload:
+            return
+        self.tell_nowait(TOOLS, CancelTool(notice.req_id))
+
+    # -- ending well ------------------------------------------------------------------------
+
+    async def _drain(self, grace: float) -> None:
+        """Refuses new work, lets what runs end within `grace` seconds, answers the rest (DEC-26)."""
+        self._membership.draining = True
+        if not self._in_flight:
+            return
+        until = self.now() + grace
+        try:
+            await self.ask(TOOLS, DrainCalls(grace), timeout=grace + ANSWERS_LIMIT)
+        except BusError as error:
+            logger.info("the calls could not be drained: %s", error.code)
+        await self._until_idle(until - self.now())
+        for work in self._in_flight:
+            work.scope.cancel()
+        await self._until_idle(ANSWERS_LIMIT)
+
+    async def _until_idle(self, limit: float) -> None:
+        with anyio.move_on_after(max(0.0, limit)):
+            while self._in_flight:
+                await self._idle.wait()
+
+    async def _resume(self) -> None:
+        self._membership.draining = False
+        with anyio.CancelScope(shield=True):
+            try:
+                await self.ask(TOOLS, ResumeCalls(), timeout=GOODBYE_LIMIT)
+            except BusError as error:
+                logger.info("the calls could not be resumed: %s", error.code)
+
+    async def _give_up(self, generation: int) -> None:
+        """Calls of a lost connection have nobody to answer: after a grace they end (R-LIFE-14)."""
+        await anyio.sleep(self._settings.drain_timeout)
+        for work in self._in_flight:
+            if work.generation <= generation:
+                work.scope.cancel()
+
+    # -- announcing ---------------------------------------------------------------------------
+
+    @observer
+    def committed(self, fact: Committed) -> None:
+        """Everything an Agent can read has changed already; now it may be told (R-PROJ-3)."""
+        self._announcements.committed(fact.changed, fact.filled, self.now())
+        self._bell.set()
+
+    async def _catch_up(self) -> None:
+        """Owes the office all there is: commits before this life were announced by nobody."""
+        try:
+            status = await self.ask(RECONCILE, GetProjectionStatus(), timeout=EMIT_LIMIT)
+        except BusError:
+            return  # not up yet; its first commit will say what there is
+        self._announcements.committed(status.filled, status.filled, self.now())
+        self._bell.set()
+
+    async def _announce(self) -> None:
+        while True:
+            self._bell = anyio.Event()
+            for slice in self._announcements.take_due(self.now()):
+                await self._emit(slice)
+            due = self._announcements.next_due()
+            with anyio.move_on_after(math.inf if due is None else max(0.0, due - self.now())):
+                await self._bell.wait()
+
+    async def _emit(self, slice: Slice) -> None:
+        for _ in range(2):
+            link = self._link
+            try:
+                if link is not None:
+                    await link.emit(EVENTS[slice], self._update, EMIT_LIMIT)
+                    return
+            except (SmcpError, TimeoutError) as error:
+                logger.info("%s was not sent: %s", EVENTS[slice], type(error).__name__)
+        self._unsent += 1
+        self._announcements.unsent(slice)
