@@ -281,6 +281,12 @@ class BusClosed(BusError):
     default_code = "bus_closed"
 
 
+class NodeRefused(BusError):
+    """The hub does not take this node in; `code` says why: `key`, `name`, `name_taken`, `schema`, `protocol`, `full`."""
+
+    default_code = "node_refused"
+
+
 class HandlerFailed(BusError):
     """The handler raised something that is not an `SmcpError`."""
 
@@ -320,6 +326,8 @@ def to_failure(error: BaseException) -> Failure:
         return Failure("HandlerFailed", f"handler failed with {name}", "handler_failed", causes=(name,))
     kind = type(error).__name__
     extra = {name: getattr(error, name) for name in _EXTRA.get(kind, ())}
+    if isinstance(error, ConfigValidationError):
+        extra["findings"] = [msgspec.structs.asdict(finding) for finding in error.findings]
     return Failure(
         kind,
         error.message,
@@ -339,6 +347,9 @@ def from_failure(failure: Failure) -> SmcpError:
     if cls is InvalidPayload:
         expected = str(failure.details.get("expected", ""))
         return InvalidPayload(failure.field or "$", expected, failure.message, code=failure.code)
+    extra = dict(failure.extra)
+    if "findings" in extra:
+        extra["findings"] = [Finding(**finding) for finding in extra["findings"]]
     return cls(
         failure.message,
         code=failure.code,
@@ -347,7 +358,7 @@ def from_failure(failure: Failure) -> SmcpError:
         details=failure.details,
         causes=failure.causes,
         **{name: getattr(failure, name) for name in _PLACE},
-        **failure.extra,
+        **extra,
     )
 
 
