@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_lowercase
 
 TESTS = Path(__file__).parent
 SPEC = TESTS.parent / "docs" / "spec"
@@ -51,6 +52,11 @@ class Place:
 def prefix_of(rule: str) -> str:
     """Chapter of a rule: `W-ROOM` of `W-ROOM-3`, `C-SKILL` of `C-SKILL-66a`."""
     return _split(rule)[0]
+
+
+def whole_of(rule: str) -> str:
+    """The rule a lettered part belongs to; any other rule itself."""
+    return rule.rstrip(ascii_lowercase)
 
 
 def _split(rule: str) -> tuple[str, int]:
@@ -158,15 +164,22 @@ def _marks(tree: ast.Module) -> Iterator[ast.Call]:
 
 @dataclass(frozen=True)
 class Coverage:
-    """The spec beside the tests."""
+    """The spec beside the tests.
+
+    Where a rule is written in lettered parts only, such as `C-DOC-3a` to `C-DOC-3i`, a test of all of them may cite
+    the number alone.
+    """
 
     defined: Mapping[str, Place]
     cited: Mapping[str, Sequence[Place]]
     steps: Steps
 
+    def _is_defined(self, rule: str) -> bool:
+        return rule in self.defined or any(whole_of(part) == rule for part in self.defined)
+
     def unknown(self) -> list[str]:
         """Cited ids that the spec does not define. Field cases are inputs from outside and pass."""
-        return sorted(rule for rule in self.cited if rule not in self.defined and not _FIELD_CASE.fullmatch(rule))
+        return sorted(rule for rule in self.cited if not (self._is_defined(rule) or _FIELD_CASE.fullmatch(rule)))
 
     def of_chapter(self, chapter: str) -> list[str]:
         """The rules of a chapter such as `W-ROOM`, in order."""
@@ -179,7 +192,7 @@ class Coverage:
 
     def untested(self, rules: Iterable[str]) -> list[str]:
         """Those of the rules that no test cites."""
-        return [rule for rule in rules if rule not in self.cited]
+        return [rule for rule in rules if rule not in self.cited and whole_of(rule) not in self.cited]
 
 
 def load() -> Coverage:

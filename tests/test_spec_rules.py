@@ -113,6 +113,14 @@ def test_a_cited_rule_that_nobody_defines_is_unknown_unless_it_is_a_field_case()
     assert coverage.unknown() == ["W-FOG-1", "fog"]
 
 
+def test_a_rule_in_lettered_parts_may_be_cited_part_by_part_or_as_a_whole() -> None:
+    defined = definitions({PAGE: "| C-FOG-4a | x |\n| C-FOG-4b | y |"})
+    by_part = Coverage(defined, {"C-FOG-4a": []}, steps_of(TABLE))
+    assert by_part.untested(defined) == ["C-FOG-4b"]
+    whole = Coverage(defined, {"C-FOG-4": []}, steps_of(TABLE))
+    assert (whole.untested(defined), whole.unknown()) == ([], [])
+
+
 def test_rules_come_in_the_order_of_their_numbers() -> None:
     coverage = Coverage(definitions({PAGE: "- **W-FOG-10** b\n- **W-FOG-2** a"}), {}, steps_of(TABLE))
     assert coverage.of_chapter("W-FOG") == ["W-FOG-2", "W-FOG-10"]

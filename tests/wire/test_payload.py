@@ -209,6 +209,13 @@ def test_an_integer_code_and_a_text_make_an_error(ack: dict[str, Any]) -> None:
     assert payload.recognise(ack) == ack
 
 
+@pytest.mark.spec("W-GEN-5")
+def test_neither_text_nor_key_order_decides_what_an_error_is() -> None:
+    usual = payload.to_error({"code": 4014, "message": "MCP Server not registered", "mcp_server": "git"})
+    other = payload.to_error({"mcp_server": "git", "message": "[4101] no", "code": 4014})
+    assert (usual.wire_code, usual.code, usual.retryable) == (other.wire_code, other.code, other.retryable)
+
+
 @pytest.mark.spec("W-ERR-3")
 @pytest.mark.parametrize(
     "ack",
