@@ -9,6 +9,8 @@ import sys
 
 import typer
 
+from .agent import agent
+
 app = typer.Typer(
     name="smcp",
     help="A2C-SMCP: Agents call tools of MCP servers that Computers host, through a signalling Server.",
@@ -21,6 +23,9 @@ app = typer.Typer(
 @app.callback()
 def root() -> None:
     """Keeps the words after `smcp` commands of their own, however many there are."""
+
+
+app.add_typer(agent, name="agent")
 
 
 def main() -> None:

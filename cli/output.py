@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..wire.errors import ConfigValidationError, PeerError, SmcpError
 
@@ -23,12 +23,6 @@ _CONTROL = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(12
 def printable(text: str) -> str:
     """The text without what could steer a terminal; line ends and tabs stay."""
     return text.translate(_CONTROL)
-
-
-class Bar(Protocol):
-    """A progress bar, or nothing where there is no terminal."""
-
-    def show(self, done: float, total: float | None, message: str | None) -> None: ...
 
 
 class Output:
@@ -53,8 +47,15 @@ class Output:
         sys.stdout.buffer.write(encoded + b"\n")
         sys.stdout.buffer.flush()
 
+    def line(self, value: Any) -> None:
+        """One JSON value on a line of its own, for commands that go on printing."""
+        import msgspec  # noqa: PLC0415
+
+        sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+        sys.stdout.buffer.flush()
+
     def text(self, text: str, *, style: str | None = None) -> None:
-        """A result for people. Printed also with `--json` never: there the document says it."""
+        """A result for people; with `--json` the document says it."""
         if self.as_json:
             return
         if self.terminal and style:
@@ -101,23 +102,21 @@ class Output:
         else:
             print(text, file=sys.stderr, flush=True)
 
-    def progress(self, title: str) -> AbstractContextManager[Bar]:
-        """A bar on stderr when that is a terminal, else one that shows nothing."""
-        if self.errors_on_terminal and not self.as_json:
-            from .progress import TerminalBar  # noqa: PLC0415
+    def working(self, title: str) -> AbstractContextManager[object]:
+        """A spinner with the time gone by, on stderr and only while that is a terminal."""
+        if self.as_json or not self.errors_on_terminal:
+            return nullcontext()
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
-            return TerminalBar(title, self._console(stderr=True))
-        return nullcontext(_NoBar())
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+        bar = Progress(*columns, console=self._console(stderr=True), transient=True)
+        bar.add_task(printable(title), total=None)
+        return bar
 
     def _console(self, *, stderr: bool = False) -> Console:
         from rich.console import Console  # noqa: PLC0415
 
         return Console(stderr=stderr, soft_wrap=not self.terminal)
-
-
-class _NoBar:
-    def show(self, done: float, total: float | None, message: str | None) -> None:
-        """Nothing to show it on."""
 
 
 def describe(error: BaseException) -> dict[str, Any]:

@@ -24,18 +24,25 @@ def perform(output: Output, work: Callable[[], Awaitable[int]]) -> NoReturn:
     Whatever it raises is shown once and becomes a status (R-CLI-1); a defect also shows its traceback on stderr.
     """
     try:
+        # SIGTERM ends a command as SIGINT does, so that a call in flight is cancelled where it runs.
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
         status = anyio.run(work, backend="asyncio", backend_options={"use_uvloop": _has_uvloop()})
     except BrokenPipeError as error:
         silence_broken_pipe()
         status = exit_status(error)
     except (Exception, KeyboardInterrupt) as raised:
-        error = root_error(raised)
-        status = exit_status(error)
-        if status == INTERNAL:
-            traceback.print_exception(error, file=sys.stderr)
-        if not isinstance(error, KeyboardInterrupt):
-            output.error(error)
+        status = _report(output, root_error(raised))
     raise typer.Exit(status)
+
+
+def _report(output: Output, error: BaseException) -> int:
+    status = exit_status(error)
+    if status == INTERNAL:
+        # Where, for whoever mends it; not the text of the error, which may quote anything.
+        traceback.print_tb(error.__traceback__, file=sys.stderr)
+    if not isinstance(error, KeyboardInterrupt):
+        output.error(error)
+    return status
 
 
 @asynccontextmanager

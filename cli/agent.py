@@ -1,0 +1,177 @@
+"""`smcp agent …`: one request of an Agent a command, printed for people or as JSON.
+
+Every verb joins the office under a name of its own, asks, prints and leaves. Without `--computer` the only
+Computer of the office is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .exit_status import FAILED, SUCCESS
+from .options import json_object
+from .output import Output
+from .seat import Seat, seated
+
+if TYPE_CHECKING:
+    from ..agent import AsyncAgent, Notice
+
+agent = typer.Typer(help="Ask the Computers of an office, as an Agent.", no_args_is_help=True)
+
+Computer = Annotated[
+    str | None, typer.Option("--computer", help="Which Computer; the only one by default.", metavar="NAME")
+]
+
+
+@agent.command()
+@seated
+def tools(seat: Seat, *, computer: Computer = None) -> None:
+    """List the tools of a Computer."""
+
+    async def work(client: AsyncAgent) -> int:
+        listed = await client.get_tools(computer or await client.sole_computer())
+        _show(seat.output, listed, ("TOOL", "DESCRIPTION"), ((tool.name, tool.description) for tool in listed.tools))
+        return SUCCESS
+
+    seat.perform(work)
+
+
+@agent.command()
+@seated
+def call(
+    seat: Seat,
+    tool: Annotated[str, typer.Argument(help="Exposed name of the tool, as listed.", metavar="TOOL")],
+    *,
+    params: Annotated[str, typer.Option("--params", help="Its arguments, a JSON object.", metavar="JSON")] = "{}",
+    timeout: Annotated[int, typer.Option(help="Seconds the Computer may take.", min=1, max=3600, metavar="S")] = 60,
+    fetch: Annotated[bool, typer.Option("--fetch/--no-fetch", help="Put large binaries back in place.")] = True,
+    computer: Computer = None,
+) -> None:
+    """Call a tool and print its result, also when the tool failed (status 1)."""
+    arguments = json_object(params, "--params")
+
+    async def work(client: AsyncAgent) -> int:
+        output = seat.output
+        target = computer or await client.sole_computer()
+        with output.working(tool):
+            result = await client.tool_call(target, tool, arguments, timeout=timeout, fetch=fetch)
+        if seat.as_json:
+            output.document(result.to_dict())
+        for item in result.content:
+            output.text(_item_text(item), style="red" if result.is_error else None)
+        if result.is_error and not seat.as_json:
+            code = "" if result.error_code is None else f" with {result.error_code}"
+            executed = "" if result.outcome is None else f" ({result.outcome.replace('_', ' ')})"
+            output.note(f"the call failed{code}{executed}")
+        return FAILED if result.is_error else SUCCESS
+
+    seat.perform(work)
+
+
+@agent.command()
+@seated
+def config(seat: Seat, *, computer: Computer = None) -> None:
+    """Show the MCP servers of a Computer, secrets masked."""
+
+    async def work(client: AsyncAgent) -> int:
+        shown = await client.get_config(computer or await client.sole_computer())
+        rows = [
+            (bundle_id, server.name, server.transport, "disabled" if server.disabled else "enabled")
+            for bundle_id, server in shown.servers.items()
+        ]
+        _show(seat.output, shown, ("ID", "NAME", "TRANSPORT", "STATE"), rows)
+        return SUCCESS
+
+    seat.perform(work)
+
+
+@agent.command()
+@seated
+def resources(
+    seat: Seat,
+    bundle_id: Annotated[str, typer.Argument(help="The MCP server, by its id.", metavar="BUNDLE_ID")],
+    *,
+    cursor: Annotated[str | None, typer.Option(help="Where the page before ended.", metavar="C")] = None,
+    computer: Computer = None,
+) -> None:
+    """List one page of the resources of an MCP server."""
+
+    async def work(client: AsyncAgent) -> int:
+        output = seat.output
+        page = await client.get_resources(computer or await client.sole_computer(), bundle_id, cursor)
+        rows = [(item.uri, item.name or "", item.mime_type or "") for item in page.resources]
+        _show(output, page, ("URI", "NAME", "TYPE"), rows)
+        if page.next_cursor and not seat.as_json:
+            output.note(f"more with --cursor {page.next_cursor}")
+        return SUCCESS
+
+    seat.perform(work)
+
+
+@agent.command()
+@seated
+def room(seat: Seat) -> None:
+    """List who is in the office, this Agent included."""
+
+    async def work(client: AsyncAgent) -> int:
+        present = await client.list_room()
+        _show(seat.output, present, ("NAME", "ROLE"), ((member.name, member.role) for member in present.sessions))
+        return SUCCESS
+
+    seat.perform(work)
+
+
+@agent.command()
+@seated
+def watch(seat: Seat) -> None:
+    """Print every notification of the office, one a line, until interrupted."""
+
+    async def work(client: AsyncAgent) -> int:
+        import anyio  # noqa: PLC0415 - with what runs, not with what `--help` needs
+
+        from .running import stop_signal  # noqa: PLC0415
+
+        async def tell() -> None:
+            async with client.notifications() as notices:
+                seat.output.note(f"watching {seat.office}")
+                async for notice in notices:
+                    if seat.as_json:
+                        seat.output.line(notice.to_dict())
+                    seat.output.text(_told(notice))
+            stop.set()
+
+        async with stop_signal() as stop, anyio.create_task_group() as tasks:
+            tasks.start_soon(tell)
+            await stop.wait()
+            tasks.cancel_scope.cancel()
+        if client.failure is not None:
+            raise client.failure
+        return SUCCESS
+
+    seat.perform(work)
+
+
+def _show(output: Output, document: Any, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    if output.as_json:
+        output.document(document)
+    output.table(columns, rows)
+
+
+def _item_text(item: dict[str, Any]) -> str:
+    """A content item for people: its text, or what it is."""
+    resource = item.get("resource")
+    described: dict[str, Any] = resource if isinstance(resource, dict) else item
+    if isinstance(described.get("text"), str):
+        return str(described["text"])
+    base64 = described.get("data") or described.get("blob") or ""
+    where = described.get("uri") or f"{len(str(base64)) * 3 // 4} bytes"
+    return f"[{item.get('type')} {described.get('mimeType', '')} {where}]"
+
+
+def _told(notice: Notice) -> str:
+    facts = notice.to_dict()
+    told = {**facts.get("payload", {}), **facts.get("error", {})}
+    return " ".join([notice.event, *(f"{key}={value}" for key, value in told.items())])
