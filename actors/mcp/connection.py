@@ -18,6 +18,13 @@ class Connection(Protocol):
     def pid(self) -> int | None:
         """Pid of the server, where it is a process of ours."""
 
+    @property
+    def session_id(self) -> str | None:
+        """What an HTTP server calls this session; a secret."""
+
+    def renegotiate(self) -> None:
+        """Told before a new handshake on the same connection."""
+
     def negotiated(self, protocol: str, *, modern: bool) -> None:
         """Told once the session speaks: HTTP needs the version in its headers and may open its listening stream."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urljoin
 
 import httpx2
@@ -46,7 +47,8 @@ class SseConnection:
             RequestFailed: It was refused, or leads to another origin.
         """
         self._tasks.run(self._listen())
-        await asyncio.wait([self._endpoint, self._dispatcher.closed], return_when=asyncio.FIRST_COMPLETED)
+        first: set[asyncio.Future[Any]] = {self._endpoint, self._dispatcher.closed}
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         if not self._endpoint.done():
             raise self._dispatcher.closed.result()
 
@@ -59,6 +61,13 @@ class SseConnection:
     @property
     def pid(self) -> int | None:
         return None
+
+    @property
+    def session_id(self) -> str | None:
+        return None
+
+    def renegotiate(self) -> None:
+        pass
 
     def negotiated(self, protocol: str, *, modern: bool) -> None:
         self._protocol = protocol

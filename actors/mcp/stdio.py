@@ -78,6 +78,13 @@ class StdioConnection:
     def pid(self) -> int | None:
         return self._process.pid
 
+    @property
+    def session_id(self) -> str | None:
+        return None
+
+    def renegotiate(self) -> None:
+        pass
+
     def negotiated(self, protocol: str, *, modern: bool) -> None:
         pass
 

@@ -53,7 +53,7 @@ class StreamableConnection:
         plan: LaunchPlan,
         on_notification: NotificationSink,
         *,
-        on_forgotten: Callable[[], None] = lambda: None,
+        on_forgotten: Callable[[str], None] = lambda _: None,
         auth: httpx2.Auth | None = None,
     ) -> None:
         self._plan = plan
@@ -79,6 +79,10 @@ class StreamableConnection:
     @property
     def pid(self) -> int | None:
         return None
+
+    @property
+    def session_id(self) -> str | None:
+        return self._session_id
 
     def negotiated(self, protocol: str, *, modern: bool) -> None:
         self._protocol, self._modern = protocol, modern
@@ -264,7 +268,7 @@ class StreamableConnection:
 
     def _not_listening(self, status: int, session_id: str | None) -> None:
         if status == 404 and session_id is not None:
-            self._on_forgotten()
+            self._on_forgotten(session_id)
         elif status == 405:
             self._note("the server offers no listening stream")
         else:

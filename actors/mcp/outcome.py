@@ -1,0 +1,59 @@
+"""How a call's end is told: the outcome table (DEC-10, DEC-11, DEC-25, DEC-29, W-CALL 8.4)."""
+
+from __future__ import annotations
+
+from ...wire.messages.mcp import ServerStatus, ToolOutcome
+from .failures import AuthorizationFailed, ErrorAnswer, RequestFailed, TimeLimitReached
+
+
+def failed(failure: RequestFailed, attempts: int = 1) -> ToolOutcome:
+    """The outcome of a call that was handed to the transport and brought no result."""
+    text = str(failure)
+    match failure:
+        case AuthorizationFailed():
+            return ToolOutcome("unauthorized", executed="no", error_code=failure.code, text=text, attempts=attempts)
+        case ErrorAnswer():
+            return ToolOutcome("error", error_code=failure.code, text=text, attempts=attempts)
+        case TimeLimitReached():
+            return ToolOutcome("timeout", executed="unknown", text=text, attempts=attempts)
+        case _:
+            return ToolOutcome("failed", executed=failure.executed, text=text, attempts=attempts)
+
+
+def busy(text: str) -> ToolOutcome:
+    """Refused by a full queue or an open breaker."""
+    return ToolOutcome("busy", executed="no", text=text)
+
+
+def timed_out_waiting(timeout: float) -> ToolOutcome:
+    """The time limit came while the call still waited for its place."""
+    return ToolOutcome("timeout", executed="no", text=f"no place for the call within {timeout:g} s")
+
+
+def stopped_waiting() -> ToolOutcome:
+    """The server was stopped or lost while the call still waited for its place."""
+    return ToolOutcome("failed", executed="no", text="the server went away before the call was handed to it")
+
+
+def not_connected(status: ServerStatus, now: float) -> ToolOutcome:
+    """A call that meets a server without a session (DEC-25). `now` in Unix seconds."""
+    return ToolOutcome("not_connected", executed="no", text=f"the MCP server is {describe(status, now)}")
+
+
+def describe(status: ServerStatus, now: float) -> str:
+    """What a server is doing, for the caller of one of its tools. Holds no diagnostics of ours (R-LIFE-25)."""
+    if status.activation == "stopped":
+        return "stopped"
+    if status.connection == "authorization_required":
+        return "waiting for authorization"
+    match status.phase:
+        case "queued" | "starting":
+            return "restarting" if status.retries else "starting"
+        case "unhealthy" | "backing_off":
+            return "restarting"
+        case "parked" if status.next_try_at is not None:
+            return f"parked after repeated failures, next try in {max(0.0, status.next_try_at - now):.0f} s"
+        case "parked":
+            return "parked after repeated failures"
+        case _:
+            return "not connected"

@@ -1,0 +1,70 @@
+"""When a failed server is tried again: the delays of R-MCP-21, the sliding window and parking of DEC-1 and DEC-35."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+
+from ...wire.messages.mcp import ReconnectPolicy
+
+JITTER = 0.2
+"""Each delay is multiplied by a uniform factor from 1 - JITTER to 1 + JITTER."""
+MAX_EXPONENT = 64
+
+
+def uniform_jitter() -> float:
+    return random.uniform(1 - JITTER, 1 + JITTER)
+
+
+def delay(policy: ReconnectPolicy, retries: int) -> float:
+    """Seconds before the next try after `retries` of them, without jitter (R-MCP-21)."""
+    grown = policy.initial_delay * policy.backoff_factor ** min(retries, MAX_EXPONENT)
+    return min(grown, policy.max_delay)
+
+
+class RestartLaw:
+    """Counts the tries of one server.
+
+    Attributes:
+        retries: Tries made since the counters were last cleared.
+    """
+
+    def __init__(self, policy: ReconnectPolicy, jitter: Callable[[], float] = uniform_jitter) -> None:
+        self.policy = policy
+        self.retries = 0
+        self._jitter = jitter
+        self._restarts: deque[float] = deque()
+
+    def next_try(self, now: float) -> float | None:
+        """When to try again after a failure at `now`; `None` when the server is to be parked."""
+        policy = self.policy
+        if not policy.enabled:
+            return None
+        unlimited = policy.max_retries == 0
+        exhausted = self.retries >= policy.max_retries or self.in_window(now) >= policy.intensity_max
+        if exhausted and not unlimited:
+            return None
+        return now + delay(policy, self.retries) * self._jitter()
+
+    def slow_try(self, now: float) -> float | None:
+        """When to try a server that was parked at `now`; `None` for never."""
+        if not self.policy.enabled or self.policy.park_retry <= 0:
+            return None
+        return now + self.policy.park_retry
+
+    def tried(self, now: float) -> None:
+        """A try begins."""
+        self.retries += 1
+        self._restarts.append(now)
+
+    def in_window(self, now: float) -> int:
+        """Tries within the sliding window that ends now."""
+        while self._restarts and self._restarts[0] <= now - self.policy.intensity_within:
+            self._restarts.popleft()
+        return len(self._restarts)
+
+    def clear(self) -> None:
+        """Forgets every failure: the server was stable, or a person wants it started."""
+        self.retries = 0
+        self._restarts.clear()
