@@ -8,12 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from support import environments
 from support.peers import Peers
 
 NEEDS = {"interop": (environments.interop_python,), "real": (environments.real_bin, environments.node_prefix)}
 """What tests with a marker need. Never a reason to skip: without it they fail with the installer's words."""
+
+# Generated tests are bounded by their number of examples; how long one takes depends on who else uses the machine.
+settings.register_profile("repository", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("repository")
 
 
 @pytest.fixture

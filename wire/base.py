@@ -69,8 +69,12 @@ def decode_payload(tp: type[T], value: object) -> T:
             path (`$` for the whole payload), `details["expected"]` a short type name.
     Spec: W-GEN-2, W-GEN-3, C-GEN-5.
     """
-    plain = parse_json(value) if isinstance(value, bytes | bytearray | memoryview) else value
-    return convert(tp, plain)  # type: ignore[no-any-return]
+    if isinstance(value, bytes | bytearray | memoryview):
+        try:
+            return _decoder(tp).decode(value)  # type: ignore[no-any-return]
+        except (ValueError, RecursionError):
+            value = parse_json(value)
+    return convert(tp, value)  # type: ignore[no-any-return]
 
 
 def parse_json(text: bytes | bytearray | memoryview) -> Any:
@@ -103,6 +107,11 @@ def convert(tp: Any, value: object) -> Any:
 
 
 _encode = msgspec.json.Encoder().encode
+
+
+@functools.cache
+def _decoder(tp: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(tp)
 
 
 @functools.cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from .base import ComputerRequest, Structure, convert
@@ -55,8 +54,3 @@ def read_config(value: object) -> tuple[GetComputerConfigRet, tuple[str, ...]]:
 class _Outline(Structure, frozen=True, kw_only=True):
     servers: dict[str, Any]
     inputs: tuple[Any, ...] | None = None
-
-
-def bundle_ids(ret: GetComputerConfigRet) -> Mapping[str, str]:
-    """Display name by bundle_id."""
-    return {bundle_id: server.name for bundle_id, server in ret.servers.items()}

@@ -282,7 +282,7 @@ class BusClosed(BusError):
 
 
 class NodeRefused(BusError):
-    """The hub does not take this node in; `code` says why: `key`, `name`, `name_taken`, `schema`, `protocol`, `full`."""
+    """The hub does not take this node in; `code` is `key`, `name`, `name_taken`, `schema`, `protocol`, `full`."""
 
     default_code = "node_refused"
 

@@ -16,24 +16,24 @@ from support.wire_tables import STRUCTURES, TO_COMPUTER, Row
 
 CANARY = "s3cret-canary"
 
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(width=64)
-    | st.text(max_size=8).map(lambda text: CANARY + text)
-)
-documents = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=8,
-)
+ANY_FLOAT = st.floats()
+
+scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=8).map(lambda text: CANARY + text)
+
+
+def json_values(numbers: st.SearchStrategy[float]) -> st.SearchStrategy[Any]:
+    return st.recursive(
+        scalars | numbers,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+        max_leaves=8,
+    )
 
 
 @st.composite
-def damaged(draw: st.DrawFn) -> tuple[Row, Any]:
+def damaged(draw: st.DrawFn, numbers: st.SearchStrategy[float] = ANY_FLOAT) -> tuple[Row, Any]:
     """A complete example with some of its keys replaced, dropped or added, at two depths."""
     row = draw(st.sampled_from(STRUCTURES))
+    documents = json_values(numbers)
     value = json.loads(json.dumps(row.example))
     for key in draw(st.lists(st.sampled_from(sorted(value)), max_size=3, unique=True)):
         inner = value[key]
@@ -59,7 +59,7 @@ def tells_nothing(fault: InvalidPayload) -> bool:
 
 @pytest.mark.spec("C-GEN-5", "W-GEN-2")
 @given(case=damaged())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_damaged_payloads_are_decoded_or_refused_by_place_and_type_without_their_values(case: tuple[Row, Any]) -> None:
     row, value = case
     outcome = decoded_or_fault(row.structure, value)
@@ -72,8 +72,21 @@ def test_damaged_payloads_are_decoded_or_refused_by_place_and_type_without_their
         to_json(outcome)
 
 
-@given(structure=st.sampled_from([row.structure for row in STRUCTURES]), value=documents)
-@settings(max_examples=100, deadline=None)
+@given(case=damaged(st.floats(allow_nan=False, allow_infinity=False)))
+@settings(max_examples=200)
+def test_text_and_values_have_the_same_outcome(case: tuple[Row, Any]) -> None:
+    row, value = case
+    text = json.dumps(value).encode()
+    from_text, from_values = decoded_or_fault(row.structure, text), decoded_or_fault(row.structure, value)
+    if isinstance(from_values, InvalidPayload):
+        assert isinstance(from_text, InvalidPayload)
+        assert from_text.details == from_values.details
+    else:
+        assert from_text == from_values
+
+
+@given(structure=st.sampled_from([row.structure for row in STRUCTURES]), value=json_values(ANY_FLOAT))
+@settings(max_examples=100)
 def test_any_json_value_decodes_or_is_refused(structure: type[Structure], value: Any) -> None:
     outcome = decoded_or_fault(structure, value)
     assert tells_nothing(outcome) if isinstance(outcome, InvalidPayload) else isinstance(outcome, structure)
