@@ -84,10 +84,15 @@ def message_types() -> Mapping[str, type[Message]]:
     return MappingProxyType(_registry)
 
 
-def schema_hash() -> str:
-    """16 hex digits over all registered messages and their replies; equal on nodes that understand each other."""
+def schema_hash(package: str = "") -> str:
+    """16 hex digits over the messages registered from `package` (`""`: all) and their replies.
+
+    Equal on nodes that understand each other.
+    """
     lines = []
     for subject, cls in sorted(_registry.items()):
+        if package and not cls.__module__.startswith(f"{package}."):
+            continue
         reply = reply_type(cls) if issubclass(cls, Ask) else None
         lines.append(f"{subject}:{_shape(cls)}->{_shape(reply)}")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]

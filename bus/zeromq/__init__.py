@@ -1,0 +1,20 @@
+"""The bus over ZeroMQ: a hub in the main process, a node in each worker."""
+
+from .hub import NodeStatus, ZmqHub
+from .keys import AllowList, KeyPair, NodeKeys, generate, load, load_node, load_public
+from .node import ZmqNode
+from .pulse import Pulse
+
+__all__ = [
+    "AllowList",
+    "KeyPair",
+    "NodeKeys",
+    "NodeStatus",
+    "Pulse",
+    "ZmqHub",
+    "ZmqNode",
+    "generate",
+    "load",
+    "load_node",
+    "load_public",
+]

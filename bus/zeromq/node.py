@@ -1,0 +1,406 @@
+"""A node: the bus of a worker process, connected to the hub of the main process.
+
+One connection is one socket: it greets, works, and when it ends a new one greets again.
+Between two connections every remote address is down and asks for it fail at once. A hub
+that cannot be reached is tried for ever with growing pauses; one that refuses us is tried
+a few times and then left alone, and whoever waits is told why (F-92).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from types import TracebackType
+from typing import Literal
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from ...wire.backoff import Backoff
+from ...wire.envelope import Address, Envelope
+from ...wire.errors import NetworkError, NodeRefused
+from ...wire.messages.nodes import NodeDown, NodeUp
+from ..bus import Bus
+from ..mailbox import Verdict, Whereabouts
+from . import frames, transport
+from .drain import Drain
+from .endpoint import to_connect
+from .flow import LINE, WINDOW
+from .frames import encode_header
+from .hello import PROTOCOL, contract
+from .keys import NodeKeys
+from .link import Arrived, Link
+from .monitor import Change, Monitor
+from .notices import Notices
+from .pulse import Pulse, Watch
+
+logger = logging.getLogger(__name__)
+
+ANSWER_WITHIN = 5.0
+"""Seconds a hub has to answer a greeting."""
+FAREWELL = 0.2
+REFUSALS = 5
+"""Refusals in a row after which a node gives up."""
+UNREACHABLE = Backoff(initial=0.1, longest=5.0)
+REFUSED = Backoff(initial=5.0, longest=60.0)
+_TRANSIENT = ("name_taken", "full")
+"""Refusals that time may cure: the namesake may be a process that has just died."""
+
+State = Literal["connecting", "up", "refused", "closed"]
+
+
+class End(msgspec.Struct, frozen=True):
+    """How a connection ended; `refusal` when the hub, or its security, turned us away."""
+
+    why: str
+    refusal: NodeRefused | None = None
+
+
+class ZmqNode:
+    """Connects a bus to a hub. Async context manager; asyncio only.
+
+    Entering waits for the hub's welcome.
+
+    Args:
+        endpoint: The hub's.
+        name: Unique among its nodes; with keys that of its key.
+        keys: Needed where the hub has keys.
+        connect_timeout: Seconds entering may take.
+        window, line: Messages per address and lane that the hub may hold unanswered, and that may wait for that.
+        schema: Schema hash it declares, that of this release by default.
+    Raises:
+        NodeRefused: On entry: the hub does not take us in, and waiting will not help.
+        NetworkError: On entry: nobody answered in time.
+        ConfigValidationError, PolicyError: The endpoint cannot be used, on entry.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        endpoint: str,
+        name: str,
+        *,
+        keys: NodeKeys | None = None,
+        connect_timeout: float = 10.0,
+        unreachable: Backoff = UNREACHABLE,
+        refused: Backoff = REFUSED,
+        refusals: int = REFUSALS,
+        window: int = WINDOW,
+        line: int = LINE,
+        schema: str | None = None,
+    ) -> None:
+        self.name = name
+        self.endpoint = endpoint
+        self.state: State = "closed"
+        self.refusal: NodeRefused | None = None
+        self.notices = Notices(bus.now)
+        self._bus = bus
+        self._keys = keys
+        self._connect_timeout = connect_timeout
+        self._unreachable, self._refused, self._refusals = unreachable, refused, refusals
+        self._window, self._line = window, line
+        self._schema = schema
+        self._remote: set[Address] = set()
+        self._wanted: set[str] = set()
+        self._link: Link | None = None
+        self._drain: Drain | None = None
+        self._end: asyncio.Future[End] | None = None
+        self._hub = "hub"
+        self._pulse = Pulse()
+        self._heard = 0.0
+        self._leaving = False
+
+    async def __aenter__(self) -> ZmqNode:
+        if self._bus.gateway is not None:
+            raise ValueError("this bus is connected already")
+        self._place = to_connect(self.endpoint, keys=self._keys is not None)
+        self._terms = self._schema or contract()
+        self._context = transport.new_context()
+        self._settled = asyncio.Event()
+        self._stopped = asyncio.Event()
+        self._watch = Watch(self._pulse, self._bus.now())
+        self._bus.gateway = self
+        self._leaving = False
+        self._tasks: TaskGroup = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        self._tasks.start_soon(self._keep_connected)
+        try:
+            await self._first_welcome()
+        except BaseException as error:
+            await self.__aexit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        with anyio.CancelScope(shield=True):
+            await self._say_goodbye()
+        self._tasks.cancel_scope.cancel()
+        try:
+            ended = await self._tasks.__aexit__(kind, error, trace)
+        finally:
+            self._bus.gateway = None
+            self.state = "closed"
+            with anyio.CancelScope(shield=True):
+                await transport.end_context(self._context)
+        return ended
+
+    async def until_stopped(self) -> None:
+        """Waits until the node has given up.
+
+        Raises:
+            NodeRefused: Always, when that happens.
+        """
+        await self._stopped.wait()
+        assert self.refusal is not None
+        raise self.refusal
+
+    # -- gateway ----------------------------------------------------------------------------
+
+    def carry(self, envelope: Envelope) -> Verdict | None:
+        if self._link is None or envelope.target not in self._remote or isinstance(envelope, Arrived):
+            return None
+        return self._link.carry(envelope)
+
+    def cancel(self, envelope: Envelope) -> Whereabouts | None:
+        return self._link.cancel(envelope) if self._link is not None else None
+
+    def has_left(self, envelope: Envelope) -> bool:
+        return self._link is not None and self._link.holds(envelope.id)
+
+    def wants(self, subject: str) -> bool:
+        return subject in self._wanted
+
+    def publish(self, envelope: Envelope) -> None:
+        if self._link is not None:
+            self._link.publish(envelope)
+
+    def observe(self, subject: str) -> None:
+        self._say_if_up(frames.Observe((subject,)))
+
+    def unobserve(self, subject: str) -> None:
+        self._say_if_up(frames.Unobserve((subject,)))
+
+    def announce(self, address: Address) -> None:
+        self._say_if_up(frames.Announce((address,)))
+
+    def withdraw(self, address: Address, why: str | None) -> None:
+        self._say_if_up(frames.Withdraw((address,), why))
+
+    # -- connections --------------------------------------------------------------------------
+
+    async def _first_welcome(self) -> None:
+        with anyio.move_on_after(self._connect_timeout):
+            await self._settled.wait()
+        if self.refusal is not None:
+            raise self.refusal
+        if self.state != "up":
+            text = f"no bus answers at {self.endpoint} within {self._connect_timeout:g} s"
+            raise NetworkError(text, code="hub_unreachable")
+
+    async def _keep_connected(self) -> None:
+        failures = refusals = 0
+        while True:
+            end = await self._connection()
+            if self._leaving:
+                return
+            was_up = self.state == "up"
+            self.state = "connecting"
+            if was_up:
+                failures = refusals = 0
+            if end.refusal is None:
+                logger.log(logging.WARNING if was_up else logging.DEBUG, "no connection to the hub: %s", end.why)
+                pause = self._unreachable.delay(failures)
+                failures += 1
+            else:
+                transient = end.refusal.code in _TRANSIENT
+                refusals += 1
+                logger.warning("the hub refuses this node, attempt %d: %s", refusals, end.refusal.message)
+                if refusals >= self._refusals or not (transient or self._settled.is_set()):
+                    self._give_up(end.refusal)
+                    return
+                pause = (self._unreachable if transient else self._refused).delay(refusals - 1)
+            await anyio.sleep(pause)
+
+    def _give_up(self, refusal: NodeRefused) -> None:
+        self.state = "refused"
+        self.refusal = refusal
+        for address in self._remote:
+            self._bus.note_down(address, f"the hub refuses this node: {refusal.message}")
+        self._settled.set()
+        self._stopped.set()
+
+    async def _connection(self) -> End:
+        """One connection from its greeting to its end."""
+        socket = transport.node_socket(self._context, self._keys)
+        monitor = Monitor(self._context, socket, self._on_change)
+        self._end = asyncio.get_running_loop().create_future()
+        try:
+            socket.connect(self._place.url)
+            self._drain = Drain(socket, self._receive)
+            self._heard = self._bus.now()
+            self._greeted = set(self._bus.addresses()), set(self._bus.subjects())
+            self._say(frames.Hello(PROTOCOL, self._terms, self.name, tuple(self._greeted[0]), tuple(self._greeted[1])))
+            return await self._until_end(self._end)
+        finally:
+            self._go_down(self._end.result().why if self._end.done() else "this node closed")
+            monitor.close()
+            if self._drain is not None:
+                self._drain.close()
+                self._drain = None
+            else:
+                socket.close(linger=0)
+
+    async def _until_end(self, end: asyncio.Future[End]) -> End:
+        while not end.done():
+            await asyncio.wait((end,), timeout=self._pulse.every)
+            if not end.done():
+                self._beat()
+        return end.result()
+
+    def _beat(self) -> None:
+        now = self._bus.now()
+        if self._watch.was_away(now):
+            self._finish("this process was stopped meanwhile")
+            return
+        self._watch.tick(now)
+        assert self._drain is not None
+        limit = self._pulse.lost_after if self._link is not None else ANSWER_WITHIN
+        if now - self._heard > limit:
+            self._drain.catch_up()
+        if now - self._heard > limit:
+            self._finish(f"the hub is silent for {now - self._heard:.1f} s")
+        elif self._link is not None:
+            self._say(frames.Beat())
+
+    def _go_down(self, why: str) -> None:
+        link, self._link = self._link, None
+        self._wanted = set()
+        if link is None:
+            return
+        addresses = tuple(self._remote)
+        for address in addresses:
+            self._bus.note_down(address, f"no connection to the hub: {why}")
+        link.close(why)
+        self._bus.publish(NodeDown(self._hub, why, addresses))
+
+    def _finish(self, why: str, code: str | None = None) -> None:
+        if self._end is not None and not self._end.done():
+            refusal = NodeRefused(why, code=code) if code is not None else None
+            self._end.set_result(End(why, refusal))
+
+    async def _say_goodbye(self) -> None:
+        self._leaving = True
+        if self._link is not None and self._end is not None:
+            self._say(frames.Bye("this node leaves"))
+            await asyncio.wait((self._end,), timeout=FAREWELL)
+
+    # -- socket ---------------------------------------------------------------------------------
+
+    def _send(self, message: list[bytes]) -> bool:
+        if self._drain is not None and self._drain.send(message):
+            return True
+        self._finish("disconnected")
+        return False
+
+    def _say(self, header: frames.Frame) -> bool:
+        return self._send([encode_header(header)])
+
+    def _say_if_up(self, header: frames.Frame) -> None:
+        if self._link is not None:
+            self._say(header)
+
+    def _on_change(self, change: Change) -> None:
+        if change is Change.UNREACHABLE:
+            self._finish("nobody listens there")
+        elif change is Change.KEY_REFUSED:
+            self._finish(f"the hub at {self.endpoint} refuses the key of this node", "key")
+        elif change is Change.HANDSHAKE_FAILED:
+            text = f"the security handshake with {self.endpoint} failed: wrong hub key, or keys on one side only"
+            self._finish(text, "key")
+        elif change is Change.DOWN:
+            self._finish("disconnected")
+
+    def _receive(self, message: list[bytes], _user: str) -> None:
+        now = self._bus.clock()
+        if self._watch.was_away(now):
+            # The hub has given us up and told the callers: what is still queued here must not be executed.
+            self._finish("this process was stopped meanwhile")
+        if self._end is None or self._end.done():
+            return
+        try:
+            header, body, attachments = frames.unpack(message)
+        except frames.Malformed:
+            self.notices.note("malformed", "the hub sent something that is no frame")
+            return
+        self._heard = now
+        if self._link is None:
+            self._on_greeted(header)
+        elif not self._link.receive(header, body, attachments):
+            self._on_control(self._link, header)
+
+    def _on_greeted(self, header: frames.Header) -> None:
+        if isinstance(header, frames.Welcome):
+            self._go_up(header)
+        elif isinstance(header, frames.Refused):
+            self._finish(header.text, header.code)
+
+    def _go_up(self, welcome: frames.Welcome) -> None:
+        try:
+            self._pulse = Pulse(welcome.every, welcome.lost_after)
+        except ValueError:
+            self.notices.note("malformed", "the hub's pulse is none")
+            return
+        self._watch = Watch(self._pulse, self._bus.now())
+        self._hub = welcome.name
+        for address in self._remote:
+            self._bus.note_down(address, None)
+        self._remote = set()
+        self._add_remote(welcome.addresses)
+        self._bus.publish(NodeUp(self._hub, welcome.addresses))
+        self._wanted = set(welcome.subjects)
+        self._link = Link(self._bus, self._hub, self._send, window=self._window, line=self._line)
+        self.state = "up"
+        self._catch_up()
+        self._settled.set()
+
+    def _catch_up(self) -> None:
+        """Tells the hub what has changed here since the greeting."""
+        addresses, subjects = set(self._bus.addresses()), set(self._bus.subjects())
+        said_addresses, said_subjects = self._greeted
+        for kind, changed in (
+            (frames.Announce, addresses - said_addresses),
+            (frames.Withdraw, said_addresses - addresses),
+            (frames.Observe, subjects - said_subjects),
+            (frames.Unobserve, said_subjects - subjects),
+        ):
+            if changed:
+                self._say(kind(tuple(changed)))
+
+    def _on_control(self, link: Link, header: frames.Frame) -> None:
+        match header:
+            case frames.Announce(addresses):
+                self._add_remote(addresses)
+            case frames.Withdraw(addresses, why):
+                for address in map(Address, addresses):
+                    if address in self._remote:
+                        self._remote.discard(address)
+                        self._bus.note_down(address, why)
+                        link.forget_address(address, why)
+            case frames.Observe(subjects):
+                self._wanted.update(subjects)
+            case frames.Unobserve(subjects):
+                self._wanted.difference_update(subjects)
+            case frames.Bye(why):
+                self._say(frames.Bye("farewell"))
+                self._finish(why)
+            case _:
+                # A beat has done its work by arriving; anything else is not for a node.
+                pass
+
+    def _add_remote(self, addresses: tuple[str, ...]) -> None:
+        for address in map(Address, addresses):
+            self._remote.add(address)
+            self._bus.note_down(address, None)
