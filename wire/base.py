@@ -70,8 +70,9 @@ def decode_payload(tp: type[T], value: object) -> T:
     Spec: W-GEN-2, W-GEN-3, C-GEN-5.
     """
     if isinstance(value, bytes | bytearray | memoryview):
+        key: Any = tp
         try:
-            return _decoder(tp).decode(value)  # type: ignore[no-any-return]
+            return _decoder(key).decode(value)  # type: ignore[no-any-return]
         except (ValueError, RecursionError):
             value = parse_json(value)
     return convert(tp, value)  # type: ignore[no-any-return]
