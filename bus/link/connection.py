@@ -93,7 +93,7 @@ class Connection:
         self._retired = False
         self._reader: asyncio.Task[None] | None = None
         self.lost: asyncio.Future[Lost] = self._loop.create_future()
-        self.budget = min(ACK_BUDGET, engine.max_payload)
+        self.budget = ACK_BUDGET
         self.opened_at = 0.0
 
     @property
@@ -113,6 +113,7 @@ class Connection:
             AuthError: The Server refused them (CONNECT_ERROR).
             NetworkError: The session ended first.
         """
+        self.budget = min(ACK_BUDGET, self._engine.max_payload)
         self._reader = self._loop.create_task(self._read())
         await self._engine.send(f"{CONNECT}{self._head}".encode() + auth)
         await self._confirmed

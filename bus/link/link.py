@@ -204,6 +204,9 @@ class SmcpLink:
             self._wish = None
             self._failure = error
             self._become("ended", error=error)
+        finally:
+            if connection.retired:  # a live one is closed by whoever ends the link
+                await connection.abort()
 
     async def _reconnected(self, retries: int) -> tuple[Connection, int]:
         """The next connection, and how many retries it took since the last stable one."""
