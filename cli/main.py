@@ -10,6 +10,7 @@ import sys
 import typer
 
 from .agent import agent
+from .server import server
 
 app = typer.Typer(
     name="smcp",
@@ -25,6 +26,7 @@ def root() -> None:
     """Keeps the words after `smcp` commands of their own, however many there are."""
 
 
+app.command()(server)
 app.add_typer(agent, name="agent")
 
 

@@ -15,15 +15,17 @@ import anyio
 import typer
 
 from .exit_status import INTERNAL, exit_status, root_error
+from .log_setup import set_up_logging
 from .output import Output, silence_broken_pipe
 
 
-def perform(output: Output, work: Callable[[], Awaitable[int]]) -> NoReturn:
+def perform(output: Output, work: Callable[[], Awaitable[int]], *, log_level: str = "WARNING") -> NoReturn:
     """Runs the work of a command in an event loop and ends the command with its status.
 
     Whatever it raises is shown once and becomes a status (R-CLI-1); a defect also shows its traceback on stderr.
     """
     try:
+        set_up_logging(log_level)
         # SIGTERM ends a command as SIGINT does, so that a call in flight is cancelled where it runs.
         signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
         status = anyio.run(work, backend="asyncio", backend_options={"use_uvloop": _has_uvloop()})
