@@ -40,6 +40,7 @@ from . import answers
 from .announcements import EVENTS, Announcements
 from .membership import Membership
 from .service import RECONCILE, TOOLS, Service
+from .standing import Wish
 
 logger = logging.getLogger(__name__)
 
@@ -79,13 +80,6 @@ class SocketSettings(msgspec.Struct, frozen=True, kw_only=True):
     backoff: Backoff = Backoff()
     rejoin_budget: float = 60.0
     in_flight: int = 2048
-
-
-class Wish(msgspec.Struct, frozen=True):
-    """Where the Computer wants to be; what a restarted actor returns to."""
-
-    target: LinkTarget | None = None
-    office: str | None = None
 
 
 class _Work:

@@ -1,0 +1,94 @@
+"""Where a Computer stands towards its Server, as its runtime knows it from the outside.
+
+Pure. Answers of the SocketActor and facts about it arrive in any order; the numbers of the
+changes say which is newer. What is kept here is also what a restarted SocketActor is told.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from ...wire.errors import Failure
+from ...wire.lifecycle import Phase
+from ...wire.messages.socket import LinkChanged, LinkPhase, LinkStatus, LinkTarget
+
+PHASES: Final[dict[LinkPhase, Phase]] = {
+    "offline": "started",
+    "connecting": "connecting",
+    "connected": "connected",
+    "joined": "joined_office",
+}
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """Where the Computer wants to be; what a restarted actor returns to."""
+
+    target: LinkTarget | None = None
+    office: str | None = None
+
+
+class Standing:
+    """Phase of the link, the wish behind it, and why it was lost.
+
+    Attributes:
+        phase: What the link makes of a running Computer's phase.
+        wish: The Server and the office to be in.
+        failure: Why the link was lost or the office given up; `None` after a success.
+    """
+
+    def __init__(self) -> None:
+        self.phase: Phase = "started"
+        self.wish = Wish()
+        self.failure: Failure | None = None
+        self._number = 0
+
+    @property
+    def office(self) -> str | None:
+        """The office it is in."""
+        return self.wish.office if self.phase == "joined_office" else None
+
+    def connecting(self, target: LinkTarget) -> None:
+        """A connection is wished for."""
+        self.phase, self.wish, self.failure = "connecting", Wish(target), None
+
+    def refused(self) -> None:
+        """The first connection failed: there is no wish."""
+        self.phase, self.wish = "started", Wish()
+
+    def reported(self, status: LinkStatus) -> None:
+        """The SocketActor answered."""
+        if status.change >= self._number:
+            self._number = status.change
+            self._moved(status.phase, status.office)
+
+    def learned(self, fact: LinkChanged) -> bool:
+        """The SocketActor announced a change; false when something newer is known already."""
+        if fact.number <= self._number:
+            return False
+        self._number = fact.number
+        self._moved(fact.phase, fact.office)
+        self.failure = fact.error
+        return True
+
+    def left(self) -> None:
+        """The office was left on request."""
+        self.wish = Wish(self.wish.target)
+        if self.phase == "joined_office":
+            self.phase = "connected"
+
+    def ended(self) -> None:
+        """The connection was ended on request."""
+        self.phase, self.wish, self.failure = "started", Wish(), None
+
+    def actor_down(self, *, returns: bool) -> None:
+        """The SocketActor died: its next life restores the wish, if there is one."""
+        self.phase = "connecting" if returns and self.wish.target is not None else "started"
+
+    def _moved(self, phase: LinkPhase, office: str | None) -> None:
+        self.phase = PHASES[phase]
+        if phase == "offline":
+            self.wish = Wish()
+        elif phase != "connecting":
+            self.wish = Wish(self.wish.target, office)
