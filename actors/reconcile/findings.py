@@ -72,14 +72,15 @@ def type_name(value: object) -> str:
 def render(finding: Finding) -> str:
     """One line for people: source, place, reason."""
     where = f"{finding.source}: " if finding.source else ""
-    return f"{where}{finding.field}: {finding.reason}"
+    return where + _place_and_reason(finding)
 
 
 def error_of(findings: Iterable[Finding], what: str) -> SmcpError:
     """The one public error of all findings: of the category they share, `ConfigValidationError` when they differ."""
     found = tuple(findings)
     first = found[0]
-    lines = "\n".join(f"  {render(finding)}" for finding in found)
+    shown = (_place_and_reason(finding) if finding.source == what else render(finding) for finding in found)
+    lines = "\n".join(f"  {line}" for line in shown)
     message = f"{what} is invalid:\n{lines}"
     details = {"findings": [msgspec.to_builtins(finding) for finding in found]}
     cls = _CLASSES.get(first.category) if len({finding.category for finding in found}) == 1 else None
@@ -93,6 +94,10 @@ def error_of(findings: Iterable[Finding], what: str) -> SmcpError:
 def findings_of(error: SmcpError) -> tuple[Finding, ...]:
     """All findings an error of `error_of` carries, also after it crossed the bus."""
     return tuple(msgspec.convert(error.details.get("findings", []), list[Finding]))
+
+
+def _place_and_reason(finding: Finding) -> str:
+    return f"{finding.field}: {finding.reason}"
 
 
 _CLASSES: dict[str, type[SmcpError]] = {"conflict": ConflictError, "policy": PolicyError}

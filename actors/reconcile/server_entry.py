@@ -15,6 +15,7 @@ from ...wire.durations import format_duration, parse_duration
 from ...wire.errors import ConfigValidationError
 from ...wire.identity import derive_bundle_id, is_valid_bundle_id, normalise_name
 from ...wire.servers import FIELD_ALIASES, TRANSPORT_SPELLINGS
+from ..tools.vrl import EngineMissing, check_script
 from .fields import Fields
 from .findings import Findings, item, member
 from .placeholders import TooDeep, references
@@ -22,7 +23,7 @@ from .policies import read_group
 
 Transport = Literal["stdio", "streamable", "sse"]
 CheckScript = Callable[[str], str | None]
-"""What is wrong with a VRL script, or `None`; may raise `EngineUnavailable`."""
+"""What is wrong with a VRL script, or `None`; may raise `EngineMissing`."""
 
 _FLAT_KEYS = ("command", "args", "env", "cwd", "url", "headers", "timeout")
 _PARAMETER_ALIASES = {"encodingErrorHandler": "encoding_error_handler", "sseReadTimeout": "sse_read_timeout"} | {
@@ -30,10 +31,6 @@ _PARAMETER_ALIASES = {"encodingErrorHandler": "encoding_error_handler", "sseRead
 }
 _OAUTH_ALIASES = {"client_name": "clientName"}
 _ERROR_HANDLERS = ("strict", "ignore", "replace")
-
-
-class EngineUnavailable(Exception):
-    """There is no VRL engine to check a script with (code `vrl_unavailable`)."""
 
 
 class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +56,9 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
     oauth: dict[str, Any] | None = None
     health_check: dict[str, Any] = {}
     reconnect: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"ServerEntry({self.bundle_id!r}, {self.name!r}, {self.type!r}, …)"
 
     @property
     def launch_shape(self) -> tuple[Any, ...]:
@@ -97,13 +97,13 @@ def canonical(entry: ServerEntry) -> dict[str, Any]:
 
 
 def read_entry(
-    raw: object, path: str, findings: Findings, *, key: str | None = None, check_script: CheckScript | None = None
+    raw: object, path: str, findings: Findings, *, key: str | None = None, check: CheckScript = check_script
 ) -> ServerEntry | None:
     """One entry, or `None` with at least one finding.
 
     Args:
         key: Its key in a map of servers; the display name then.
-        check_script: Checks `vrl`; `None` leaves it unchecked.
+        check: Checks `vrl`.
     Spec: R-MCP-1, R-MCP-2, R-MCP-6, R-MCP-19, W-CFG-10…14.
     """
     if not isinstance(raw, Mapping):
@@ -124,7 +124,7 @@ def read_entry(
         forbidden_tools=tuple(fields.texts("forbidden_tools")),
         tool_meta=_read_tool_metas(fields, findings),
         default_tool_meta=_read_default_meta(fields, findings),
-        vrl=_read_vrl(fields, check_script, findings),
+        vrl=_read_vrl(fields, check, findings),
         env_file=_read_env_file(fields, transport, findings),
         oauth=_read_oauth(fields, transport, findings),
         health_check=_read_policy(fields, "health_check", findings),
@@ -307,13 +307,13 @@ def read_tool_meta(raw: object, path: str, findings: Findings) -> dict[str, Any]
     return dict(raw)
 
 
-def _read_vrl(fields: Fields, check_script: CheckScript | None, findings: Findings) -> str | None:
+def _read_vrl(fields: Fields, check: CheckScript, findings: Findings) -> str | None:
     script = fields.text("vrl")
     if script is None or not script.strip():
         return None
     try:
-        fault = check_script(script) if check_script is not None else None
-    except EngineUnavailable:
+        fault = check(script)
+    except EngineMissing:
         findings.add(fields.at("vrl"), "needs a VRL engine, and none is installed", code="vrl_unavailable")
         return script
     if fault:
@@ -355,7 +355,7 @@ def _read_policy(fields: Fields, group: str, findings: Findings) -> dict[str, An
 
 
 def read_servers(
-    raw: object, path: str, findings: Findings, *, check_script: CheckScript | None = None
+    raw: object, path: str, findings: Findings, *, check: CheckScript = check_script
 ) -> list[tuple[str, ServerEntry]]:
     """The entries of one list or map, each with its path. Faulty ones are noted and left out."""
     if raw is None:
@@ -369,7 +369,7 @@ def read_servers(
         return []
     read = []
     for place, key, element in places:
-        entry = read_entry(element, place, findings, key=key, check_script=check_script)
+        entry = read_entry(element, place, findings, key=key, check=check)
         if entry is not None:
             read.append((place, entry))
     return read

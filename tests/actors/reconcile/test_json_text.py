@@ -1,0 +1,40 @@
+"""JSON that says where it is broken, and keys that stand there twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from smcp_runtime.actors.reconcile.json_text import RepeatedKeys, load, repeated_keys
+from smcp_runtime.wire.errors import ConfigValidationError
+
+spec = pytest.mark.spec
+
+
+@spec("R-CFG-2")
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (b'{"a": 1,\n  "b": }', "line 2 column 8"),
+        (b"", "line 1 column 1"),
+        (b'{"a": NaN}', "NaN"),
+        (b'{"a": "\xff"}', "byte 7: not UTF-8"),
+        (b"[" * 100_000, "nested too deep"),
+    ],
+)
+def test_broken_text_is_refused_with_its_label_and_place(text: bytes, place: str) -> None:
+    with pytest.raises(ConfigValidationError) as caught:
+        load(text, "conf.json")
+    assert caught.value.code == "bad_json"
+    assert caught.value.message.startswith("conf.json: ")
+    assert place in caught.value.message
+
+
+def test_a_byte_order_mark_is_no_fault() -> None:
+    assert load(b'\xef\xbb\xbf{"a": 1}', "x") == {"a": 1}
+
+
+@spec("R-MCP-7")
+def test_a_repeated_key_is_remembered_with_its_path() -> None:
+    tree = load('{"servers": {"a": 1, "b": [{"c": 1, "c": 2}], "a": 2}}', "x")
+    assert isinstance(tree["servers"], RepeatedKeys)
+    assert list(repeated_keys(tree)) == [("servers", "a"), ("servers.b[0]", "c")]
