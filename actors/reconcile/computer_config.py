@@ -54,7 +54,7 @@ TOP_LEVEL_ALIASES: Mapping[str, str] = {
     "settingsPolicy": "settings_policy",
     "settings": "settings_policy",
 }
-SERVER_FAMILY = ("mcp_servers", "mcpServers", "servers")
+SERVER_FAMILY = ("mcp_servers", "servers", "mcpServers")
 """The first name is canonical; the other two may stand side by side, as in an mcp file (03 §4.1)."""
 
 CONNECTION_ALIASES: Mapping[str, str] = {
