@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ..codec import Attachment
-from ..message import Ask, Fact, Record
+from ..message import Ask, Fact, Record, Tell
 
 Transport = Literal["stdio", "streamable", "sse"]
 Activation = Literal["stopped", "started"]
@@ -51,7 +51,8 @@ class CallLimits(Record):
 class LaunchPlan(Record):
     """Everything a server needs to start, rendered: placeholders resolved, secrets in clear.
 
-    Never logged, never projected; its repr hides the values. Times in seconds.
+    Never logged, never projected; its repr hides the values. Times in seconds. `secrets` are the resolved
+    secret values in it: they are taken out of whatever the server says that we show (R-INPUT-23).
     """
 
     bundle_id: str
@@ -72,6 +73,7 @@ class LaunchPlan(Record):
     health: HealthCheck = HealthCheck()
     reconnect: ReconnectPolicy = ReconnectPolicy()
     limits: CallLimits = CallLimits()
+    secrets: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"LaunchPlan({self.bundle_id!r}, {self.transport!r}, …)"
@@ -191,10 +193,24 @@ class ReadResource(Ask[ResourceContents]):
     timeout: float
 
 
-class WatchResources(Ask[None]):
-    """The URIs to be subscribed to, as a whole; made once per session and renewed after a new one (C-DESK-8)."""
+class Watched(Record):
+    """URIs of the request whose subscription is live in the present session; failed ones are missing."""
 
     uris: tuple[str, ...]
+
+
+class WatchResources(Ask[Watched]):
+    """The URIs one channel wants to be told about, as a whole; other channels' wishes stay.
+
+    Each URI is subscribed to at most once per session, over all channels, and again after a new one (C-DESK-8).
+    """
+
+    channel: str
+    uris: tuple[str, ...]
+
+
+class SuspectLists(Tell):
+    """Somebody was given lists of this server: one that does not announce changes is listed again (DEC-4)."""
 
 
 class ServerStatusChanged(Fact):
