@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
 from .agent import agent
+from .exit_status import exit_status
+from .output import Output
 from .server import server
 
 app = typer.Typer(
@@ -21,9 +24,22 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version  # noqa: PLC0415 - reads the file system
+
+        typer.echo(f"smcp {version('smcp-runtime')}")
+        raise typer.Exit
+
+
 @app.callback()
-def root() -> None:
-    """Keeps the words after `smcp` commands of their own, however many there are."""
+def root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Takes the options in front of a command."""
 
 
 app.command()(server)
@@ -34,7 +50,11 @@ def main() -> None:
     """Runs the command line and exits with a status of R-CLI-1."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-    app()
+    try:
+        app()
+    except Exception as error:  # what a command raises before its own work begins
+        Output().error(error)
+        sys.exit(exit_status(error))
 
 
 if __name__ == "__main__":
