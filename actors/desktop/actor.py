@@ -1,0 +1,188 @@
+"""DesktopActor: answers `client:get_desktop` from windows that subscriptions keep fresh.
+
+The set of windows comes from commits and never waits. Contents that are not kept are
+read with bounded parallelism; a server that let a read time out delays one answer and is
+then tried in the background (DEC-23).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+import anyio
+import msgspec
+
+from ...wire.codec import Attachment
+from ...wire.envelope import Address
+from ...wire.errors import DeadlineExceeded, SmcpError
+from ...wire.messages.channels import ResourceSlice, SliceChanged
+from ...wire.messages.desktop import ApplyDesktop, Desktop, GetDesktop
+from ...wire.messages.mcp import ReadResource, ResourceUpdated, WatchResources
+from ...wire.messages.tools import Applied, CallFinished
+from ...wire.protocol import ACK_BUDGET
+from ...wire.window_uri import parse_window_uri
+from ..kernel import Actor, handler, observer
+from .contents import Contents, Place
+from .organise import matching, organise
+from .render import render
+from .windows import Window, list_windows, shared_hosts, signature
+
+logger = logging.getLogger(__name__)
+
+CHANNEL = "desktop"
+ENVELOPE_ROOM = 2048
+"""Bytes of an acknowledgement that are not entries."""
+
+
+class DesktopSettings(msgspec.Struct, frozen=True):
+    """Limits of the desktop, times in seconds (02 §F: D-6, D-8, D-9, D-46).
+
+    `retry_interval` is the time between background tries of a server that let a read time out.
+    """
+
+    read_timeout: float = 10.0
+    parallel_reads: int = 8
+    history: int = 10
+    answer_timeout: float = 15.0
+    retry_interval: float = 30.0
+    budget: int = ACK_BUDGET - ENVELOPE_ROOM
+
+
+class DesktopActor(Actor):
+    """Owner of the desktop projection."""
+
+    def __init__(self, settings: DesktopSettings | None = None) -> None:
+        self._settings = settings or DesktopSettings()
+        self._windows: tuple[Window, ...] = ()
+        self._contents = Contents()
+        self._history: deque[str] = deque(maxlen=self._settings.history)
+        self._rendered: dict[tuple[int | None, str | None], bytes] = {}
+        self._reads = anyio.CapacityLimiter(self._settings.parallel_reads)
+
+    @handler
+    def apply(self, message: ApplyDesktop) -> Applied:
+        """Takes the windows of a commit over and renews subscriptions where a listing changed."""
+        notes: list[str] = []
+        windows: list[Window] = []
+        present = {server.bundle_id for server in message.servers if server.connected and server.subscribe}
+        for bundle_id in set(self._contents.servers()) - present:
+            self._contents.gone(bundle_id)
+        for server in message.servers:
+            if server.bundle_id in present:
+                listing = list_windows(server)
+                windows.extend(listing.windows)
+                if self._contents.listed(server.bundle_id, server.session, server.resources.data):
+                    notes.extend(listing.notes)
+                    self.tasks.start_soon(self._watch, server, [window.uri for window in listing.windows])
+        before, self._windows = self._windows, tuple(windows)
+        self._rendered.clear()
+        notes.extend(shared_hosts(self._windows))
+        for note in notes:
+            logger.warning("%s", note)
+        return Applied(signature(before) != signature(self._windows), tuple(notes))
+
+    @handler(concurrent=32)
+    async def get(self, message: GetDesktop) -> Desktop:
+        """The organised desktop; reads what is not kept."""
+        if message.size is not None and message.size <= 0:
+            return Desktop(Attachment(b"[]"))
+        question = (message.size, message.window)
+        if question not in self._rendered:
+            wanted = matching(self._windows, message.window)
+            fresh = await self._read_missing(wanted)
+            answer = self._render(wanted, fresh, message.size)
+            if not all((window.bundle_id, window.uri) in self._contents.known for window in wanted):
+                return Desktop(Attachment(answer))
+            self._remember(question, answer)
+        return Desktop(Attachment(self._rendered[question]))
+
+    @observer
+    def on_update(self, fact: ResourceUpdated) -> None:
+        """A window has new contents: what was kept is stale, and the Agent is told (C-DESK-27)."""
+        if fact.bundle_id in self._contents.servers() and parse_window_uri(fact.uri) is not None:
+            self._contents.updated((fact.bundle_id, fact.uri))
+            self._rendered.clear()
+            self.publish(SliceChanged("desktop"))
+
+    @observer
+    def on_call(self, fact: CallFinished) -> None:
+        """Servers called lately come first (C-DESK-19, C-DESK-23)."""
+        self._history.append(fact.record.bundle_id)
+        self._rendered.clear()
+
+    # -- inside ---------------------------------------------------------------------
+
+    def _render(self, windows: Sequence[Window], fresh: Mapping[Place, object], size: int | None) -> bytes:
+        contents = {**fresh, **self._contents.known}
+        rendered = render(organise(windows, contents, self._history, size), self._settings.budget)
+        if rendered.cut or rendered.left_out:
+            logger.warning("desktop too large: %d window cut, %d left out", rendered.cut, rendered.left_out)
+        return msgspec.json.encode(rendered.entries)
+
+    def _remember(self, question: tuple[int | None, str | None], answer: bytes) -> None:
+        if len(self._rendered) >= 16:
+            self._rendered.clear()
+        self._rendered[question] = answer
+
+    async def _watch(self, server: ResourceSlice, uris: list[str]) -> None:
+        """Asks for updates of a server's windows; without them nothing of it is kept."""
+        try:
+            watched = await self.ask(_mcp(server.bundle_id), WatchResources(CHANNEL, tuple(uris)))
+        except SmcpError as error:
+            logger.warning("%s: windows are not subscribed to: %s", server.bundle_id, error.code)
+            return
+        for uri in set(uris) - set(watched.uris):
+            logger.warning("%s: no subscription for one window (%d characters)", server.bundle_id, len(uri))
+        self._contents.watched(server.bundle_id, watched.uris)
+
+    async def _read_missing(self, wanted: Sequence[Window]) -> dict[Place, object]:
+        """Reads what is not kept, side by side, except from servers that are not waited for (C-DESK-9)."""
+        fresh: dict[Place, object] = {}
+
+        async def read(window: Window) -> None:
+            async with self._reads:
+                contents = await self._read(window)
+            if contents is not None:
+                fresh[window.bundle_id, window.uri] = contents
+
+        with anyio.move_on_after(self._settings.answer_timeout) as limit:
+            async with anyio.create_task_group() as tasks:
+                for window in wanted:
+                    place = (window.bundle_id, window.uri)
+                    if place not in self._contents.known and not self._contents.is_suspect(window.bundle_id):
+                        tasks.start_soon(read, window)
+        if limit.cancelled_caught:
+            logger.warning("the desktop was assembled without windows that took too long")
+        return fresh
+
+    async def _read(self, window: Window) -> object | None:
+        place = (window.bundle_id, window.uri)
+        stamp = self._contents.stamp(place)
+        ask = ReadResource(window.uri, self._settings.read_timeout)
+        try:
+            # The server's own limit is in the message; the ask only outlives it by the way there and back.
+            reply = await self.ask(_mcp(window.bundle_id), ask, timeout=self._settings.read_timeout + 1.0)
+        except SmcpError as error:
+            logger.warning("%s: a window could not be read: %s", window.bundle_id, error.code)
+            timed_out = isinstance(error, DeadlineExceeded) or error.code == "timeout"
+            if timed_out and self._contents.suspect(window.bundle_id):
+                self.tasks.start_soon(self._try_again, window, self._contents.session(window.bundle_id))
+            return None
+        contents: object = msgspec.json.decode(reply.contents.data)
+        self._contents.keep(place, stamp, contents)
+        return contents
+
+    async def _try_again(self, window: Window, session: int | None) -> None:
+        """Tries a server that answers do not wait for any more, until it answers or its session ends (DEC-23)."""
+        while self._contents.is_suspect(window.bundle_id) and self._contents.session(window.bundle_id) == session:
+            await anyio.sleep(self._settings.retry_interval)
+            if await self._read(window) is not None:
+                self._contents.trust(window.bundle_id)
+                self._rendered.clear()
+                self.publish(SliceChanged("desktop"))
+
+
+def _mcp(bundle_id: str) -> Address:
+    return Address(f"mcp/{bundle_id}")
