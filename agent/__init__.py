@@ -2,7 +2,8 @@
 
 from .client import AsyncAgent
 from .notices import Notice, Notices
+from .sync import Agent
 from .tool_cache import ToolCache
 from .tool_result import CallToolResult
 
-__all__ = ["AsyncAgent", "CallToolResult", "Notice", "Notices", "ToolCache"]
+__all__ = ["Agent", "AsyncAgent", "CallToolResult", "Notice", "Notices", "ToolCache"]

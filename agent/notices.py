@@ -125,6 +125,10 @@ class Notices:
         self._queue.put(notice)
         self._news.set()
 
+    def take(self) -> Notice | None:
+        """The oldest notice that waits already, or `None`."""
+        return self._queue.take()
+
     def close(self) -> None:
         """Ends the iteration after what is waiting."""
         self._ended = True

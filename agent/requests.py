@@ -8,6 +8,7 @@ of the channels builds on these in `channels.py`.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import uuid
 from collections.abc import Coroutine, Mapping, Sequence
@@ -78,14 +79,13 @@ class Requests:
         self._tool_margin = tool_margin
         # A prefix nobody else draws, and a counter: unique, never reused, and cheap to make.
         self._request_prefix = uuid.uuid4().hex
-        self._requests = 0
+        self._request_numbers = itertools.count(1)
         self._background: set[asyncio.Task[Any]] = set()
         self._cancelling: set[asyncio.Task[Any]] = set()
 
     def new_req_id(self) -> str:
         """A request id that was never used before, for calls that shall be cancelled from elsewhere."""
-        self._requests += 1
-        return f"{self._request_prefix}-{self._requests:x}"
+        return f"{self._request_prefix}-{next(self._request_numbers):x}"
 
     # --- the office ---
 

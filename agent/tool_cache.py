@@ -7,6 +7,7 @@ an answer that was overtaken by a newer change is thrown away (W-AGT-2).
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
@@ -139,6 +140,14 @@ class ToolCache:
     def settled(self) -> bool:
         """Whether the office was listed and nothing is being fetched."""
         return self._listed and not any(entry.fetching for entry in self._entries.values())
+
+    def snapshot(self) -> ToolCache:
+        """A copy that stays as it is, for another thread."""
+        copied = ToolCache()
+        copied.__dict__.update(self.__dict__)
+        copied._entries = {computer: copy.copy(entry) for computer, entry in self._entries.items()}
+        copied._gone = set(self._gone)
+        return copied
 
     @property
     def computers(self) -> tuple[str, ...]:
