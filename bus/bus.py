@@ -28,7 +28,7 @@ from .cycles import WaitGraph
 from .dead_letter import DeadLetters
 from .deadlines import Deadlines
 from .mailbox import Verdict, Whereabouts
-from .measure import Meter, NullMeter
+from .measure import NULL_METER, Meter
 from .pending import Answer, Pending, Settled
 from .ports import Gateway, Receiver
 from .slot import FutureSlot, Slot, loop_clock, slot_type
@@ -56,7 +56,7 @@ class Bus:
     """
 
     def __init__(self, meter: Meter | None = None, clock: Callable[[], float] | None = None) -> None:
-        self.meter: Meter = meter or NullMeter()
+        self.meter: Meter = meter or NULL_METER
         self.clock: Callable[[], float] = clock or anyio.current_time
         self.gateway: Gateway | None = None
         self.closed = False
@@ -265,8 +265,12 @@ class Bus:
         if settled is None:
             # The deadline of a tell bounds its acceptance, not the work of its handler.
             pending.envelope.deadline = math.inf
-        outcome = settled.code if isinstance(settled, SmcpError) else "ok"
-        self.meter.answered(pending.envelope, self.clock() - pending.started, outcome)
+        if self.meter is not NULL_METER:
+            outcome = settled.code if isinstance(settled, SmcpError) else "ok"
+            self.meter.answered(pending.envelope, self.clock() - pending.started, outcome)
+        if isinstance(settled, Answer):
+            # The handler is done with it; a big body should not stay until the asker has its turn.
+            pending.envelope.body, pending.envelope.attachments = b"", ()
         pending.resolve(settled)
 
     def abandon(self, envelope_id: int) -> Whereabouts | None:

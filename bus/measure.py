@@ -59,3 +59,7 @@ class NullMeter:
 
     def fact_coalesced(self, envelope: Envelope, observer: Address) -> None:
         pass
+
+
+NULL_METER = NullMeter()
+"""The meter of a bus that was given none; compared by identity where a measurement itself costs something."""

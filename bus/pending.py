@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from ..wire.envelope import Address, Envelope
 from ..wire.errors import SmcpError
 
 
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """The encoded reply of a handler."""
 
-    __slots__ = ("attachments", "body")
-
-    def __init__(self, body: bytes, attachments: tuple[bytes, ...]) -> None:
-        self.body = body
-        self.attachments = attachments
+    body: bytes
+    attachments: tuple[bytes, ...] = ()
 
 
 Settled = Answer | SmcpError | None
 """How a pending message ended: replied, failed, or (a tell) accepted."""
 
 
-class Pending:
+class Pending(msgspec.Struct):
     """A message in flight, kept by the bus that has to see to its end.
 
     Attributes:
@@ -32,11 +31,8 @@ class Pending:
         overtime: Its deadline has passed and the node that holds it is about to say how far it came.
     """
 
-    __slots__ = ("edge", "envelope", "overtime", "resolve", "started")
-
-    def __init__(self, envelope: Envelope, resolve: Callable[[Settled], None], started: float) -> None:
-        self.envelope = envelope
-        self.resolve = resolve
-        self.started = started
-        self.edge: tuple[Address, Address] | None = None
-        self.overtime = False
+    envelope: Envelope
+    resolve: Callable[[Settled], None]
+    started: float
+    edge: tuple[Address, Address] | None = None
+    overtime: bool = False

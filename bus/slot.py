@@ -24,20 +24,15 @@ class Slot(Protocol):
         """The value, once it is there."""
 
 
-class FutureSlot:
-    """Slot on an asyncio future."""
-
-    __slots__ = ("_future",)
-
-    def __init__(self) -> None:
-        self._future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+class FutureSlot(asyncio.Future[Any]):
+    """Slot that is an asyncio future of the running loop."""
 
     def set(self, value: Any) -> None:
-        if not self._future.done():
-            self._future.set_result(value)
+        if not self.done():
+            self.set_result(value)
 
     def wait(self) -> Awaitable[Any]:
-        return self._future
+        return self
 
 
 class EventSlot:

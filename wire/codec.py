@@ -41,6 +41,8 @@ class Attachment:
 
 def encode(value: Any) -> tuple[bytes, tuple[bytes, ...]]:
     """The body of a message or reply, and the attachments it refers to by index."""
+    if _is_plain(type(value)):
+        return _plain_encode(value), ()
     attachments: list[bytes] = []
 
     def lift(part: Any) -> int:
@@ -49,8 +51,6 @@ def encode(value: Any) -> tuple[bytes, tuple[bytes, ...]]:
             return len(attachments) - 1
         raise NotImplementedError(f"{type(part).__name__} cannot travel on the bus")
 
-    if _is_plain(type(value)):
-        return _plain_encode(value), ()
     body = msgspec.msgpack.Encoder(enc_hook=lift).encode(value)
     return body, tuple(attachments)
 
