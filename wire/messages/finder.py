@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..codec import Attachment
 from ..message import Ask, Record
 from .channels import ResourceSlice
+from .mcp import Completions
 from .tools import Applied
 
 
@@ -45,3 +46,29 @@ class OpenDocument(Ask[ResolvedDocument]):
 
     uri: str
     timeout: float = 60.0
+
+
+class DocumentLevel(Record):
+    """`level` is the parsed Level JSON of a document, page or element (C-DOC-27)."""
+
+    level: Attachment
+
+
+class ReadDocument(Ask[DocumentLevel]):
+    """Finder read: the Level JSON behind a URI, for the Computer's own use; never answers an Agent (C-DOC-26).
+
+    Raises `PeerError` with a 4204 or 4201…4203 payload, or 4013 when the server cannot be read.
+    """
+
+    uri: str
+    timeout: float = 30.0
+
+
+class CompleteDocument(Ask[Completions]):
+    """Proposals for `argument` (`doc_ref`, `page_index` or `element_id`) of one server's documents (C-DOC-29)."""
+
+    bundle_id: str
+    template: str
+    argument: str
+    value: str
+    known: dict[str, str] = {}

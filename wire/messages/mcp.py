@@ -187,10 +187,35 @@ class ResourceContents(Record):
 
 
 class ReadResource(Ask[ResourceContents]):
-    """Reads one resource by its raw URI within `timeout` seconds."""
+    """Reads one resource by its raw URI within `timeout` seconds.
+
+    Raises `NetworkError` with code `timeout`, `resource_not_found` (JSON-RPC -32002), `upstream_error` or
+    `not_connected`; `AuthError` when the server refused for want of authorization.
+    """
 
     uri: str
     timeout: float
+
+
+class Completions(Record):
+    """Values a server proposes for an argument, at most 100; `total` when it told how many there are."""
+
+    values: tuple[str, ...]
+    total: int | None = None
+    has_more: bool = False
+
+
+class CompleteArgument(Ask[Completions]):
+    """`completion/complete` for one argument of a resource template; empty when the server offers none (C-DOC-29).
+
+    `known` are arguments that are settled already. Raises as `ReadResource`.
+    """
+
+    template: str
+    argument: str
+    value: str
+    known: dict[str, str] = {}
+    timeout: float = 10.0
 
 
 class Watched(Record):
