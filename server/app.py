@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from ..wire.version import on_path
 from .async_shell import AsyncShell
 from .options import ServerOptions
 from .version_gate import AsgiVersionGate, Receive, Scope, Send, aiohttp_gate, path_below_mount
@@ -104,9 +105,7 @@ class SmcpAsgiApp:
         await self.shell.close()
 
     async def _behind_the_gate(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = path_below_mount(scope).rstrip("/")
-        prefix = "/" + self._path.strip("/")
-        if path == prefix or path.startswith(prefix + "/"):
+        if on_path(path_below_mount(scope), self._path):
             await self.shell.engine.handle_request(scope, receive, send)
         elif scope["type"] == "http":
             await send({"type": "http.response.start", "status": 404, "headers": [(b"content-length", b"0")]})

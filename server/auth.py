@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from ..wire.protocol import DEFAULT_AUTH_FIELD, DEFAULT_AUTH_HEADER
 
 PROVIDER_TIMEOUT = 10.0
+_DENIED = "authentication failed"
 
 
 class Credentials:
@@ -118,30 +119,30 @@ ANONYMOUS = TokenAuth(anonymous=True)
 """Lets everybody in; for development, and for Servers behind somebody else's gate."""
 
 
-async def allowed(provider: AuthProvider, credentials: Credentials) -> bool:
-    """The provider's answer. A plain function of a deployer may block, so it runs in a thread.
+async def why_denied(provider: AuthProvider, credentials: Credentials) -> str | None:
+    """`None` if the provider allows the connection, else a few words for the log.
 
-    Raises:
-        Exception: Whatever the provider raised, and `TimeoutError` when it took too long.
+    A plain function of a deployer may block, so it runs in a thread.
     """
-    async with asyncio.timeout(PROVIDER_TIMEOUT):
-        if isinstance(provider, TokenAuth):
-            return provider(credentials)
-        if _is_async(provider):
-            answer = provider(credentials)
-        else:
-            answer = await asyncio.to_thread(provider, credentials)
-        return bool(await answer if inspect.isawaitable(answer) else answer)
+    try:
+        async with asyncio.timeout(PROVIDER_TIMEOUT):
+            if isinstance(provider, TokenAuth) or _is_async(provider):
+                answer = provider(credentials)
+            else:
+                answer = await asyncio.to_thread(provider, credentials)
+            return _DENIED if not (await answer if inspect.isawaitable(answer) else answer) else None
+    except Exception as error:  # a provider that breaks must not let anybody in (W-AUTH-4)
+        return f"{_DENIED} with {type(error).__name__}"
 
 
-def allowed_sync(provider: AuthProvider, credentials: Credentials) -> bool:
-    """As `allowed`, from a thread without an event loop."""
-    if not _is_async(provider):
-        answer = provider(credentials)
-        if not inspect.isawaitable(answer):
-            return bool(answer)
-
-    return asyncio.run(allowed(provider, credentials))
+def why_denied_sync(provider: AuthProvider, credentials: Credentials) -> str | None:
+    """As `why_denied`, from a thread without an event loop; a coroutine function gets a loop of its own."""
+    if _is_async(provider):
+        return asyncio.run(why_denied(provider, credentials))
+    try:
+        return None if provider(credentials) else _DENIED
+    except Exception as error:  # as above
+        return f"{_DENIED} with {type(error).__name__}"
 
 
 def _is_async(provider: AuthProvider) -> bool:

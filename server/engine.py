@@ -19,24 +19,15 @@ import engineio
 from engineio import exceptions, packet
 from engineio.async_socket import AsyncSocket
 
-from ..wire.payload import forbidden
 from ..wire.protocol import POLLING_PACKETS_MAX
+from . import engine_parts as parts
 from .limits import AddressBook, Limits
-from .refusals import array
 from .websockets import WebSocket
 
-SEPARATOR = "\x1e"
-
-_UPGRADE = "5"
-_NOOP = "6"
 _SHUTDOWN = 5.0
 
 Receiver = Callable[["Socket", str], Coroutine[Any, Any, None] | None]
-"""Takes a Socket.IO packet, still behind its Engine.IO `4`; returns something to await only when it must wait."""
-
-
-class TooManyPackets(exceptions.EngineIOError):  # type: ignore[misc]
-    """A polling payload holds more packets than the limits allow."""
+"""Takes an Engine.IO message; returns something to await only when it must wait."""
 
 
 class Socket(AsyncSocket):  # type: ignore[misc]
@@ -55,11 +46,11 @@ class Socket(AsyncSocket):  # type: ignore[misc]
         super().__init__(server, sid)
         self.address = address
         self.peer = ""
+        self.loop = asyncio.get_running_loop()
         self._websocket: WebSocket | None = None
         self._waiting: deque[str] = deque()
         self._unsent = 0
         self._news = asyncio.Event()
-        self.loop = asyncio.get_running_loop()
         self._heartbeat: asyncio.TimerHandle | None = None
         self._idle: asyncio.TimerHandle | None = None
 
@@ -74,7 +65,7 @@ class Socket(AsyncSocket):  # type: ignore[misc]
             self._unsent += len(frame)
             self._news.set()
             fine = self._unsent <= self.server.limits.unsent_bytes
-        if not fine:
+        if not fine and not self.closing:
             self.server.logger.warning("%s does not read what it is sent, closing", self.sid)
             self._end_soon(self.server.reason.TRANSPORT_ERROR)
 
@@ -87,7 +78,7 @@ class Socket(AsyncSocket):  # type: ignore[misc]
         Raises:
             QueueEmpty: The client was sent nothing, not even a ping, for too long.
         """
-        if not self._waiting:
+        if not self._waiting and not self.closed:
             self._news.clear()
             try:
                 await asyncio.wait_for(self._news.wait(), self.server.ping_interval + self.server.ping_timeout)
@@ -95,7 +86,7 @@ class Socket(AsyncSocket):  # type: ignore[misc]
                 raise exceptions.QueueEmpty from None
         frames = [self._waiting.popleft() for _ in range(min(len(self._waiting), POLLING_PACKETS_MAX))]
         self._unsent -= sum(map(len, frames))
-        return [_Ready(frame) for frame in frames]
+        return [parts.Ready(frame) for frame in frames]
 
     async def handle_post_request(self, environ: dict[str, Any]) -> None:
         """Receives a polling payload, whole or not at all.
@@ -103,7 +94,12 @@ class Socket(AsyncSocket):  # type: ignore[misc]
         Raises:
             ContentTooLongError, TooManyPackets: It exceeds the limits; the connection ends.
         """
-        for frame in await self._read_payload(environ):
+        length = parts.payload_length(environ, self.server.max_http_buffer_size)
+        body = b""
+        # A long body arrives in pieces, and a read gives whatever is there.
+        while len(body) < length and (piece := await environ["wsgi.input"].read(length - len(body))):
+            body += piece
+        for frame in parts.payload_frames(body, self.server.limits):
             await self._take(frame)
 
     async def close(self, wait: bool = True, abort: bool = False, reason: str | None = None) -> None:
@@ -135,7 +131,7 @@ class Socket(AsyncSocket):  # type: ignore[misc]
             self._idle = self.loop.call_later(self.server.limits.namespace_timeout, self._end_soon, reason)
 
     async def _websocket_handler(self, ws: WebSocket) -> None:
-        """Serves a WebSocket from its opening to its end; the caller closes it."""
+        """Serves a WebSocket from its opening to its end."""
         if self.connected:
             if not await self._probe(ws):
                 await ws.close()
@@ -145,7 +141,7 @@ class Socket(AsyncSocket):  # type: ignore[misc]
         self._websocket = ws
         while self._waiting:
             frame = self._waiting.popleft()
-            if frame != _NOOP:
+            if frame != parts.NOOP:
                 ws.write(frame)
         try:
             while not self.closed and (data := await ws.read()) is not None:
@@ -159,11 +155,11 @@ class Socket(AsyncSocket):  # type: ignore[misc]
         """The upgrade of a polling connection; what is sent meanwhile waits for the new transport."""
         self.upgrading = True
         try:
-            if await ws.read() != "2probe":
+            if await ws.read() != parts.PROBE:
                 return False
-            ws.write("3probe")
-            self.push(_NOOP)  # ends a poll that is waiting
-            self.upgraded = await ws.read() == _UPGRADE and not self.closed
+            ws.write(parts.PROBED)
+            self.push(parts.NOOP)  # ends a poll that is waiting
+            self.upgraded = await ws.read() == parts.UPGRADE and not self.closed
             return bool(self.upgraded)
         finally:
             self.upgrading = False
@@ -171,30 +167,17 @@ class Socket(AsyncSocket):  # type: ignore[misc]
     async def _take(self, frame: str) -> None:
         """Handles one packet from the client."""
         kind = frame[:1]
-        if kind == "4":
+        if kind == parts.MESSAGE:
             waiting = self.server.receiver(self, frame)
             if waiting is not None:
                 await waiting
-        elif kind == "3":
+        elif kind == parts.PONG:
             self.schedule_ping()
-        elif kind == "1":
+        elif kind == parts.CLOSE:
             await self.close(wait=False, abort=True, reason=self.server.reason.CLIENT_DISCONNECT)
 
-    async def _read_payload(self, environ: dict[str, Any]) -> list[str]:
-        length = int(environ.get("CONTENT_LENGTH", "0"))
-        if length > self.server.max_http_buffer_size:
-            raise exceptions.ContentTooLongError
-        body = b""
-        # A long body arrives in pieces, and a read gives whatever is there.
-        while len(body) < length and (piece := await environ["wsgi.input"].read(length - len(body))):
-            body += piece
-        frames = body.decode().split(SEPARATOR)
-        if len(frames) > self.server.limits.polling_packets:
-            raise TooManyPackets
-        return frames
-
     def _ping(self) -> None:
-        self.push("2")
+        self.push(parts.PING)
         reason = self.server.reason.PING_TIMEOUT
         self._heartbeat = self.loop.call_later(self.server.ping_timeout, self._end_soon, reason)
 
@@ -202,23 +185,8 @@ class Socket(AsyncSocket):  # type: ignore[misc]
         self.server.own(self.close(wait=False, reason=reason))
 
 
-class _Ready:
-    """A packet that is already text, for the library's payload encoder."""
-
-    __slots__ = ("_frame",)
-
-    def __init__(self, frame: str) -> None:
-        self._frame = frame
-
-    def encode(self, b64: bool = False) -> str:
-        return self._frame
-
-
 class Engine(engineio.AsyncServer):  # type: ignore[misc]
-    """The Engine.IO server under a shell.
-
-    The shell sets `receiver`, `limits`, `websocket` and `client_address` before the first request.
-    """
+    """The Engine.IO server under a shell, which completes it with `set_up` before the first request."""
 
     receiver: Receiver
     limits: Limits
@@ -227,7 +195,7 @@ class Engine(engineio.AsyncServer):  # type: ignore[misc]
 
     def __init__(self, **options: Any) -> None:
         super().__init__(monitor_clients=False, **options)
-        self.addresses = AddressBook(None)
+        self._addresses = AddressBook(None)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def set_up(
@@ -239,7 +207,7 @@ class Engine(engineio.AsyncServer):  # type: ignore[misc]
     ) -> None:
         """Completes the construction, which the Socket.IO library begins."""
         self.limits, self.receiver, self.client_address = limits, receiver, client_address
-        self.addresses = AddressBook(limits.connections_per_address)
+        self._addresses = AddressBook(limits.connections_per_address)
         self._async = {**self._async, "websocket": websocket}
 
     def own(self, work: Coroutine[Any, Any, None]) -> None:
@@ -251,7 +219,7 @@ class Engine(engineio.AsyncServer):  # type: ignore[misc]
     def forget(self, socket: Socket) -> None:
         """Drops a closed connection."""
         if self.sockets.pop(socket.sid, None) is not None:
-            self.addresses.release(socket.address)
+            self._addresses.release(socket.address)
 
     async def shutdown(self) -> None:
         """Closes all connections, telling every peer, within a few seconds."""
@@ -263,12 +231,12 @@ class Engine(engineio.AsyncServer):  # type: ignore[misc]
     async def _handle_connect(self, environ: dict[str, Any], transport: str, jsonp_index: int | None = None) -> Any:
         """Opens a connection, unless its address has too many (W-SRV-5)."""
         address = self.client_address(environ)
-        if not self.addresses.admit(address):
+        if not self._addresses.admit(address):
             self.logger.warning("too many connections from %s", address)
-            return _refusal()
+            return parts.too_many_connections()
         socket = Socket(self, self.generate_id(), address)
         self.sockets[socket.sid] = socket
-        await socket.send(packet.Packet(packet.OPEN, self._open(socket.sid, transport)))
+        await socket.send(packet.Packet(packet.OPEN, parts.open_packet(self, socket.sid, transport)))
         await self._trigger_event("connect", socket.sid, environ, run_async=False)
         socket.schedule_ping()
         socket.expect_namespace(connected=False)
@@ -276,21 +244,3 @@ class Engine(engineio.AsyncServer):  # type: ignore[misc]
             return await socket.handle_get_request(environ)
         socket.connected = True
         return self._ok(await socket.poll(), jsonp_index=jsonp_index)
-
-    def _open(self, sid: str, transport: str) -> dict[str, Any]:
-        return {
-            "sid": sid,
-            "upgrades": self._upgrades(sid, transport),
-            "pingTimeout": int(self.ping_timeout * 1000),
-            "pingInterval": int(self.ping_interval * 1000),
-            "maxPayload": self.max_http_buffer_size,
-        }
-
-
-def _refusal() -> dict[str, Any]:
-    body = array(forbidden("Too many connections", reason="rate_limited"))[1:-1]
-    return {
-        "status": "403 FORBIDDEN",
-        "headers": [("Content-Type", "application/json")],
-        "response": body.encode(),
-    }

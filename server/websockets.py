@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from aiohttp.web import WebSocketResponse
 
+from .engine_parts import CLOSE_TIMEOUT
+
 _TEXT = 0x81
-_CLOSE_TIMEOUT = 2.0
 
 
 class WebSocket(Protocol):
@@ -51,7 +52,7 @@ class AiohttpWebSocket:
         self._unsent_max: int = server.limits.unsent_bytes
         # aiohttp refuses what reaches its limit, the protocol what exceeds it.
         self._response: WebSocketResponse = WebSocketResponse(
-            max_msg_size=server.max_http_buffer_size + 1, compress=False, timeout=_CLOSE_TIMEOUT
+            max_msg_size=server.max_http_buffer_size + 1, compress=False, timeout=CLOSE_TIMEOUT
         )
         self._transport: asyncio.WriteTransport | None = None
 
@@ -113,7 +114,7 @@ class AsgiWebSocket:
         finally:
             self._ending = self._finished = True
             self._news.set()
-            await asyncio.wait([writer], timeout=_CLOSE_TIMEOUT)
+            await asyncio.wait([writer], timeout=CLOSE_TIMEOUT)
             writer.cancel()
             await asyncio.wait([writer])
         return ""
@@ -145,7 +146,7 @@ class AsgiWebSocket:
             self._ending = True
             self._news.set()
             # A peer that does not read blocks the writer, and then nothing but this ends the connection.
-            asyncio.get_running_loop().call_later(_CLOSE_TIMEOUT, self._cut_off)
+            asyncio.get_running_loop().call_later(CLOSE_TIMEOUT, self._cut_off)
 
     def _cut_off(self) -> None:
         if self._reader is not None and not self._finished:

@@ -1,0 +1,81 @@
+"""What the two Engine.IO servers have in common: packets as text, payload limits, the answers of the opening."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engineio import exceptions
+
+from ..wire.payload import forbidden
+from .limits import Limits
+from .refusals import array
+
+MESSAGE, PONG, CLOSE = "4", "3", "1"
+PING, UPGRADE, NOOP = "2", "5", "6"
+PROBE, PROBED = "2probe", "3probe"
+CLOSE_TIMEOUT = 2.0
+"""Seconds a peer has to take part in closing a WebSocket."""
+_SEPARATOR = "\x1e"
+
+
+class TooManyPackets(exceptions.EngineIOError):  # type: ignore[misc]
+    """A polling payload holds more packets than the limits allow."""
+
+
+class Ready:
+    """A packet that is already text, for the library's payload encoder."""
+
+    __slots__ = ("frame",)
+
+    def __init__(self, frame: str) -> None:
+        self.frame = frame
+
+    def encode(self, b64: bool = False) -> str:
+        """The text."""
+        return self.frame
+
+
+def payload_length(environ: dict[str, Any], limit: int) -> int:
+    """Bytes of a polling payload.
+
+    Raises:
+        ContentTooLongError: More than one message may have; the connection ends.
+    """
+    length = int(environ.get("CONTENT_LENGTH") or 0)
+    if length > limit:
+        raise exceptions.ContentTooLongError
+    return length
+
+
+def payload_frames(body: bytes, limits: Limits) -> list[str]:
+    """The packets of a polling payload, all or none (F-76).
+
+    Raises:
+        TooManyPackets: More than the limits allow; the connection ends, so that nothing is lost in silence.
+        UnicodeDecodeError: It is not text.
+    """
+    frames = body.decode().split(_SEPARATOR)
+    if len(frames) > limits.polling_packets:
+        raise TooManyPackets
+    return frames
+
+
+def open_packet(server: Any, sid: str, transport: str) -> dict[str, Any]:
+    """The first packet of a connection."""
+    return {
+        "sid": sid,
+        "upgrades": server._upgrades(sid, transport),
+        "pingTimeout": int(server.ping_timeout * 1000),
+        "pingInterval": int(server.ping_interval * 1000),
+        "maxPayload": server.max_http_buffer_size,
+    }
+
+
+def too_many_connections() -> dict[str, Any]:
+    """The HTTP answer to a connection beyond the limit of its address (W-SRV-5)."""
+    body = array(forbidden("Too many connections", reason="rate_limited"))[1:-1]
+    return {
+        "status": "403 FORBIDDEN",
+        "headers": [("Content-Type", "application/json")],
+        "response": body.encode(),
+    }
