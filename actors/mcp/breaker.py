@@ -68,6 +68,13 @@ class Breakers:
         self.server = Breaker(delay)
         self._tools: dict[str, Breaker] = {}
 
+    def is_open(self, tool: str, now: float) -> bool:
+        """Whether a call of the tool would be refused now; takes no trial."""
+        breaker = self._tools.get(tool)
+        return self.server.open_until is not None or (
+            breaker is not None and breaker.open_until is not None and now < breaker.open_until
+        )
+
     def admits(self, tool: str, now: float) -> bool:
         """Whether a call of the tool may pass. The server's breaker is closed by probing, never by a call."""
         if self.server.open_until is not None:

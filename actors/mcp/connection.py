@@ -34,5 +34,8 @@ class Connection(Protocol):
     def stderr_tail(self) -> tuple[str, ...]:
         """The last lines the server wrote to stderr."""
 
-    async def close(self) -> None:
-        """Ends the connection and what belongs to it, within 5 s. Safe to call twice."""
+    async def close(self, *, gentle: bool = True) -> None:
+        """Ends the connection and what belongs to it, within 5 s, or 2 s where nobody has time to be `gentle`.
+
+        Safe to call twice.
+        """

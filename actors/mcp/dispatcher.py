@@ -50,10 +50,11 @@ class Sender(Protocol):
 class Waiting:
     """One request of ours in flight."""
 
-    __slots__ = ("answer", "idle", "idle_timer", "last_news")
+    __slots__ = ("answer", "idle", "idle_timer", "last_news", "work")
 
-    def __init__(self, answer: asyncio.Future[bytes], idle: float | None, now: float) -> None:
+    def __init__(self, answer: asyncio.Future[bytes], idle: float | None, now: float, *, work: bool) -> None:
         self.answer = answer
+        self.work = work
         self.idle = idle
         self.idle_timer: asyncio.TimerHandle | None = None
         self.last_news = now
@@ -64,6 +65,7 @@ class RawDispatcher:
 
     Attributes:
         last_received: Loop time of the last message of the server.
+        messages: How many messages the server has sent.
         late_answers: Answers that came after their caller had gone.
         closed: Resolves with the reason once the connection is over.
     """
@@ -80,7 +82,7 @@ class RawDispatcher:
         self._group: anyio.abc.TaskGroup | None = None
         self._peer_requests = 0
         self.last_received = self._loop.time()
-        self.late_answers = 0
+        self.messages = self.late_answers = 0
         self.closed: asyncio.Future[RequestFailed] = self._loop.create_future()
 
     # -- what we ask ------------------------------------------------------------------
@@ -100,6 +102,7 @@ class RawDispatcher:
         idle: float | None = None,
         headers: Mapping[str, str] = NO_HEADERS,
         cancellable: bool = True,
+        work: bool = False,
     ) -> bytes:
         """Sends a request and waits for its result, which is returned as the bytes it arrived as.
 
@@ -109,6 +112,7 @@ class RawDispatcher:
             params: JSON object without line ends.
             timeout: Seconds; `None` waits until the connection ends.
             idle: Seconds without progress for this request after which it ends like a time limit (DEC-11).
+            work: Whether the server does something for an Agent meanwhile; such requests keep probes away (DEC-2).
         Raises:
             RequestFailed: One of its subclasses.
         """
@@ -117,7 +121,7 @@ class RawDispatcher:
         key = self.new_id() if request_id is None else request_id
         now = self._loop.time()
         answer: asyncio.Future[bytes] = self._loop.create_future()
-        waiting = self._waiting[key] = Waiting(answer, idle, now)
+        waiting = self._waiting[key] = Waiting(answer, idle, now, work=work)
         timer = None
         if timeout is not None:
             timer = self._loop.call_at(now + timeout, self._expire, answer, TimeLimitReached(timeout))
@@ -146,9 +150,9 @@ class RawDispatcher:
         if not self.closed.done():
             self._sender.send(jsonrpc.notification(method, params), None, headers)
 
-    def last_news(self) -> float | None:
-        """Loop time of the newest start or progress among the requests in flight; `None` without any."""
-        return max((waiting.last_news for waiting in self._waiting.values()), default=None)
+    def last_work(self) -> float | None:
+        """Loop time of the newest start or progress among the work in flight; `None` without any."""
+        return max((waiting.last_news for waiting in self._waiting.values() if waiting.work), default=None)
 
     def _expire(self, answer: asyncio.Future[bytes], failure: RequestFailed) -> None:
         if not answer.done():
@@ -180,6 +184,7 @@ class RawDispatcher:
         understood = False
         for message in jsonrpc.read(text):
             understood = True
+            self.messages += 1
             if message.method is None:
                 self._answered(message, expected)
             elif message.id is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Literal
 
@@ -29,10 +30,15 @@ class Health:
         self._ping_answered = False
         self._ping_ignored = False
         self._misses = 0
+        self._asked_at = -math.inf
 
     def due(self, *, last_received: float, last_work: float | None) -> float:
-        """When a probe is due: an interval after the last message of the server or the last news of work in flight."""
-        return max(last_received, last_work if last_work is not None else last_received) + self._check.interval
+        """When a probe is due: an interval after the server's last message, the last news of work, the last probe."""
+        return max(last_received, last_work or -math.inf, self._asked_at) + self._check.interval
+
+    def asked(self, now: float) -> None:
+        """A probe is sent."""
+        self._asked_at = now
 
     def request(self) -> str | None:
         """The method to probe with, `None` when only the process or the connection itself can tell."""

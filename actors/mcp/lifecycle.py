@@ -8,13 +8,13 @@ Spec: DEC-1, DEC-2, DEC-3, DEC-35, R-MCP-21…24.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
 from typing import ClassVar, Literal
 
 import msgspec
 
 from ...wire.messages.mcp import Connection, ReconnectPolicy
-from .restart_law import RestartLaw, uniform_jitter
+from .restart_law import RestartLaw, Uniform
 
 State = Literal["stopped", "queued", "starting", "ready", "unhealthy", "backing_off", "parked", "stopping"]
 Nature = Literal["passing", "configuration", "authorization"]
@@ -33,55 +33,55 @@ class Event(msgspec.Struct, frozen=True):
     """Something the table reacts to."""
 
 
-class Start(Event):
+class Start(Event, frozen=True):
     """A person, or the boot, wants the server started; forgets earlier failures."""
 
 
-class Stop(Event):
+class Stop(Event, frozen=True):
     """It is not wanted any more."""
 
 
-class Restart(Event):
+class Restart(Event, frozen=True):
     """It is wanted anew: a new life, whatever it is doing."""
 
 
-class Placed(Event):
+class Placed(Event, frozen=True):
     """The life has its place under the start caps and begins to launch."""
 
 
-class Started(Event):
+class Started(Event, frozen=True):
     """The life has a session."""
 
 
-class StartFailed(Event):
+class StartFailed(Event, frozen=True):
     """The life ended before it had a session; nothing of it is left."""
 
     cause: Cause
 
 
-class Lost(Event):
+class Lost(Event, frozen=True):
     """The session is of no use any more, but what belongs to it still has to end."""
 
     cause: Cause
 
 
-class Closed(Event):
+class Closed(Event, frozen=True):
     """The life has ended after it had a session, or because it was told to; nothing of it is left."""
 
 
-class Tick(Event):
+class Tick(Event, frozen=True):
     """Time has passed; sent at `wake_at` at the latest, harmless at any other time."""
 
 
-class Begin(Event):
+class Begin(Event, frozen=True):
     """Order: begin a life."""
 
 
-class Withdraw(Event):
+class Withdraw(Event, frozen=True):
     """Order: nothing of this server is offered from now on."""
 
 
-class End(Event):
+class End(Event, frozen=True):
     """Order: end the life, with a drain of the calls in flight if `drain`."""
 
     drain: bool
@@ -99,14 +99,14 @@ class Lifecycle:
     """
 
     def __init__(
-        self, policy: ReconnectPolicy | None = None, *, now: float = 0.0, jitter: Callable[[], float] = uniform_jitter
+        self, policy: ReconnectPolicy | None = None, *, now: float = 0.0, uniform: Uniform = random.uniform
     ) -> None:
         self.state: State = "stopped"
         self.since = now
         self.wanted = False
         self.cause: Cause | None = None
         self.next_try: float | None = None
-        self.law = RestartLaw(policy or ReconnectPolicy(), jitter)
+        self.law = RestartLaw(policy or ReconnectPolicy(), uniform)
         self._stable_at: float | None = None
         self._again = False
 

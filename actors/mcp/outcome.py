@@ -46,14 +46,9 @@ def describe(status: ServerStatus, now: float) -> str:
         return "stopped"
     if status.connection == "authorization_required":
         return "waiting for authorization"
-    match status.phase:
-        case "queued" | "starting":
-            return "restarting" if status.retries else "starting"
-        case "unhealthy" | "backing_off":
-            return "restarting"
-        case "parked" if status.next_try_at is not None:
-            return f"parked after repeated failures, next try in {max(0.0, status.next_try_at - now):.0f} s"
-        case "parked":
-            return "parked after repeated failures"
-        case _:
-            return "not connected"
+    if status.phase == "parked":
+        soon = "" if status.next_try_at is None else f", next try in {max(0.0, status.next_try_at - now):.0f} s"
+        return f"parked after repeated failures{soon}"
+    if status.phase in ("unhealthy", "backing_off") or status.retries:
+        return "restarting"
+    return "starting"

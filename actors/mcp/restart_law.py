@@ -6,21 +6,16 @@ import random
 from collections import deque
 from collections.abc import Callable
 
+from ...wire.backoff import Backoff
 from ...wire.messages.mcp import ReconnectPolicy
 
-JITTER = 0.2
-"""Each delay is multiplied by a uniform factor from 1 - JITTER to 1 + JITTER."""
-MAX_EXPONENT = 64
+Uniform = Callable[[float, float], float]
+"""Draws the jitter between two bounds."""
 
 
-def uniform_jitter() -> float:
-    return random.uniform(1 - JITTER, 1 + JITTER)
-
-
-def delay(policy: ReconnectPolicy, retries: int) -> float:
-    """Seconds before the next try after `retries` of them, without jitter (R-MCP-21)."""
-    grown = policy.initial_delay * policy.backoff_factor ** min(retries, MAX_EXPONENT)
-    return min(grown, policy.max_delay)
+def backoff(policy: ReconnectPolicy) -> Backoff:
+    """The delays of a policy."""
+    return Backoff(policy.initial_delay, policy.max_delay, policy.backoff_factor)
 
 
 class RestartLaw:
@@ -30,10 +25,10 @@ class RestartLaw:
         retries: Tries made since the counters were last cleared.
     """
 
-    def __init__(self, policy: ReconnectPolicy, jitter: Callable[[], float] = uniform_jitter) -> None:
+    def __init__(self, policy: ReconnectPolicy, uniform: Uniform = random.uniform) -> None:
         self.policy = policy
         self.retries = 0
-        self._jitter = jitter
+        self._uniform = uniform
         self._restarts: deque[float] = deque()
 
     def next_try(self, now: float) -> float | None:
@@ -45,7 +40,7 @@ class RestartLaw:
         exhausted = self.retries >= policy.max_retries or self.in_window(now) >= policy.intensity_max
         if exhausted and not unlimited:
             return None
-        return now + delay(policy, self.retries) * self._jitter()
+        return now + backoff(policy).delay(self.retries, self._uniform)
 
     def slow_try(self, now: float) -> float | None:
         """When to try a server that was parked at `now`; `None` for never."""

@@ -8,7 +8,7 @@ only await its methods.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from types import TracebackType
@@ -176,7 +176,7 @@ class Session:
         headers = NO_HEADERS
         if self.modern:
             headers = {**self._routing("tools/call", tool), **self._param_headers.of(tool, arguments)}
-        result = await self._send("tools/call", parameters, timeout, headers, request_id=token, idle=idle)
+        result = await self._send("tools/call", parameters, timeout, headers, request_id=token, idle=idle, work=True)
         if not result.startswith(b"{"):
             raise UnusableAnswer("the result of the call is not an object")
         if self.modern and msgspec.json.decode(result, type=_Result).resultType == "input_required":
@@ -243,10 +243,11 @@ class Session:
         """
         await self._ask("resources/subscribe" if on else "resources/unsubscribe", {"uri": uri}, timeout)
 
-    async def listen(self, uris: Sequence[str]) -> None:
+    async def listen(self, uris: Sequence[str], on_open: Callable[[Collection[str]], None]) -> None:
         """Keeps a 2026-07-28 server announcing changes of its lists and of `uris`; returns when that has ended.
 
-        What it announces comes like any other notification.
+        What it announces comes like any other notification; `on_open` tells that it does from now on, and
+        which of the URIs the server has agreed to.
 
         Raises:
             RequestFailed: The stream broke, or the server does not serve it.
@@ -258,6 +259,7 @@ class Session:
                 resources_list_changed=self.capabilities.resources_changed,
                 resource_subscriptions=uris if self.capabilities.subscribe else (),
             ) as stream:
+                on_open(stream.honored.resource_subscriptions or ())
                 async for _ in stream:
                     pass
         except (MCPError, SubscriptionLost) as error:
@@ -281,23 +283,31 @@ class Session:
         *,
         request_id: RequestId | None = None,
         idle: float | None = None,
+        work: bool = False,
     ) -> bytes:
         """Sends a request, once more if it met a forgotten session; nothing that was executed is sent twice."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         if self._renewal is not None:
             await asyncio.wait([self._renewal], timeout=timeout)
-        try:
-            return await self._dispatcher.request(
-                method, parameters, timeout=deadline - loop.time(), request_id=request_id, idle=idle, headers=headers
-            )
-        except SessionForgotten as forgotten:
-            renewal = self.forgotten(forgotten.session_id)
-            if renewal is not None:
-                await asyncio.wait([renewal], timeout=deadline - loop.time())
-            return await self._dispatcher.request(
-                method, parameters, timeout=deadline - loop.time(), request_id=request_id, idle=idle, headers=headers
-            )
+        for again in (True, False):
+            try:
+                return await self._dispatcher.request(
+                    method,
+                    parameters,
+                    timeout=deadline - loop.time(),
+                    request_id=request_id,
+                    idle=idle,
+                    headers=headers,
+                    work=work,
+                )
+            except SessionForgotten as forgotten:
+                if not again:
+                    raise
+                renewal = self.forgotten(forgotten.session_id)
+                if renewal is not None:
+                    await asyncio.wait([renewal], timeout=deadline - loop.time())
+        raise AssertionError  # pragma: no cover - the loop returns or raises
 
     def _routing(self, method: str, name: str | None) -> Mapping[str, str]:
         headers = {MCP_METHOD_HEADER: method}

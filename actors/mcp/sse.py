@@ -78,7 +78,7 @@ class SseConnection:
     def stderr_tail(self) -> tuple[str, ...]:
         return ()
 
-    async def close(self) -> None:
+    async def close(self, *, gentle: bool = True) -> None:
         if self._closed:
             return
         self._closed = True

@@ -94,7 +94,7 @@ class StdioConnection:
     def stderr_tail(self) -> tuple[str, ...]:
         return self._tail.lines()
 
-    async def close(self) -> None:
+    async def close(self, *, gentle: bool = True) -> None:
         if self._closed:
             return
         self._closed = True
@@ -102,7 +102,7 @@ class StdioConnection:
         if self._stdin is not None:
             self._stdin.close()
         try:
-            await self._process.stop()
+            await (self._process.stop() if gentle else self._process.kill())
         finally:
             if not self._process.exited.done():
                 self._process.abandon()

@@ -102,13 +102,13 @@ class StreamableConnection:
     def stderr_tail(self) -> tuple[str, ...]:
         return ()
 
-    async def close(self) -> None:
+    async def close(self, *, gentle: bool = True) -> None:
         if self._closed:
             return
         self._closed = True
         self._dispatcher.close(ConnectionLost("the connection is being closed"))
         await self._tasks.close()
-        if self._session_id is not None and self._plan.terminate_on_close:
+        if gentle and self._session_id is not None and self._plan.terminate_on_close:
             try:
                 async with asyncio.timeout(CLOSE_BOUND):
                     async with exchange(self._client, "DELETE", self._plan.url, headers=self._headers()):

@@ -1,0 +1,410 @@
+"""The actor of one MCP server: asks come in, the supervision table decides, one life at a time acts.
+
+It awaits nothing that the server does on behalf of anybody else: starting, stopping and status answer
+while the server hangs (F-14). Its children are the tasks of its current life.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+import msgspec
+
+from ...wire.codec import Attachment
+from ...wire.envelope import Address
+from ...wire.errors import BusError, PeerError
+from ...wire.messages.mcp import (
+    CallTool,
+    GetServerStatus,
+    LaunchPlan,
+    ListResources,
+    ReadResource,
+    ResourceContents,
+    ResourcesListed,
+    ResourcesPage,
+    ResourceUpdated,
+    RestartServer,
+    ServerStatus,
+    ServerStatusChanged,
+    StartServer,
+    StopServer,
+    SuspectLists,
+    ToolOutcome,
+    ToolsListed,
+    Watched,
+    WatchResources,
+)
+from ...wire.messages.projection import EndStart, GetLaunchPlan, GrantStart
+from ...wire.payload import (
+    ErrorPayload,
+    authorization_failed,
+    authorization_required,
+    capability_missing,
+    mcp_server_not_found,
+    mcp_server_unreachable,
+)
+from ..kernel import Actor, handler
+from . import outcome
+from .failures import AuthorizationFailed, RequestFailed, TimeLimitReached
+from .life import Life
+from .lifecycle import (
+    Begin,
+    End,
+    Event,
+    Lifecycle,
+    Placed,
+    Restart,
+    Start,
+    Started,
+    Stop,
+    Tick,
+    Withdraw,
+)
+from .listing import Kind
+from .opener import Opener
+from .session import PAGE_LIMIT, Session
+
+logger = logging.getLogger(__name__)
+
+RECONCILE = Address("reconcile")
+RENDER_LIMIT = 120.0
+"""Seconds for a rendering; it may ask a person for an input."""
+PLACE_LIMIT = 3600.0
+"""Seconds a start may queue. Its own budget counts from when it has its place (DEC-3)."""
+STOP_LIMIT = 10.0
+"""Seconds, beside the drain, after which a stop is answered though the end has not been seen."""
+CALLS = 4096
+"""Calls this actor holds at once, above whatever the server's own limits allow; the rest wait in the bus."""
+READS = 64
+
+
+class McpSupervisor(Actor):
+    """Hosts one MCP server.
+
+    Args:
+        bundle_id: Its identity.
+        opener: What the servers of this Computer share.
+    """
+
+    def __init__(self, bundle_id: str, opener: Opener) -> None:
+        self._bundle_id = bundle_id
+        self._opener = opener
+        self._table = Lifecycle()
+        self._life: Life | None = None
+        self._older_only = False
+        self._prepared: LaunchPlan | None = None
+        self._interactive = False
+        self._drain = 0.0
+        self._wishes: dict[str, tuple[str, ...]] = {}
+        self._session_number = 0
+        self._calls = self._failed_calls = 0
+        self._stderr: tuple[str, ...] = ()
+        self._timer: asyncio.TimerHandle | None = None
+        self._moved = asyncio.Event()
+        self._published: ServerStatus | None = None
+
+    # -- control ------------------------------------------------------------------------
+
+    @handler
+    async def start(self, message: StartServer) -> ServerStatus:
+        self._interactive = True
+        self._handle(Start())
+        return self._status()
+
+    @handler(concurrent=READS)
+    async def stop(self, message: StopServer) -> ServerStatus:
+        self._drain = message.drain
+        self._handle(Stop())
+        await self._until_stopped(message.drain + STOP_LIMIT)
+        return self._status()
+
+    @handler(concurrent=READS)
+    async def restart(self, message: RestartServer) -> ServerStatus:
+        plan = await self.ask(RECONCILE, GetLaunchPlan(self._bundle_id, interactive=True), timeout=RENDER_LIMIT)
+        self._prepared = plan
+        self._drain = message.drain
+        self._handle(Restart())
+        return self._status()
+
+    @handler
+    async def status(self, message: GetServerStatus) -> ServerStatus:
+        return self._status()
+
+    async def stopping(self) -> None:
+        """Ends the server with the actor; calls in flight have been settled by then."""
+        self._drain = 0.0
+        self._handle(Stop())
+        await self._until_stopped(STOP_LIMIT)
+
+    # -- use ----------------------------------------------------------------------------
+
+    @handler(concurrent=CALLS)
+    async def call(self, message: CallTool) -> ToolOutcome:
+        self._calls += 1
+        deadline = asyncio.get_running_loop().time() + message.timeout
+        ended = await self._call_once(message, deadline)
+        if self._may_repeat(message, ended) and await self._ready_before(deadline):
+            ended = msgspec.structs.replace(await self._call_once(message, deadline), attempts=2)
+        if ended.ended != "answered":
+            self._failed_calls += 1
+        return ended
+
+    @handler(concurrent=READS)
+    async def list_resources(self, message: ListResources) -> ResourcesPage:
+        session = self._reachable()
+        if not session.capabilities.resources:
+            raise _refused(capability_missing(self._bundle_id, "resources"))
+        self._suspect()
+        try:
+            page = await session.page("resources", message.cursor, timeout=PAGE_LIMIT)
+        except RequestFailed as failure:
+            raise self._unreachable(failure) from failure
+        return ResourcesPage(Attachment(page.items), page.next_cursor)
+
+    @handler(concurrent=READS)
+    async def read_resource(self, message: ReadResource) -> ResourceContents:
+        session = self._reachable()
+        try:
+            contents = await session.read(message.uri, timeout=message.timeout)
+        except RequestFailed as failure:
+            raise self._unreachable(failure) from failure
+        return ResourceContents(Attachment(contents))
+
+    @handler(concurrent=READS)
+    async def watch(self, message: WatchResources) -> Watched:
+        if message.uris:
+            self._wishes[message.channel] = message.uris
+        else:
+            self._wishes.pop(message.channel, None)
+        if self._life is None:
+            return Watched(())
+        self._life.watch(self._watched())
+        subscriptions = self._life.subscriptions
+        live = await subscriptions.live(message.uris, PAGE_LIMIT) if subscriptions is not None else ()
+        return Watched(live)
+
+    @handler
+    async def suspect(self, message: SuspectLists) -> None:
+        self._suspect()
+
+    # -- what a life needs (see `life.Host`) ------------------------------------------------
+
+    async def render(self) -> LaunchPlan:
+        """The plan of this life: rendered anew for each actual start (R-INPUT-20)."""
+        prepared, self._prepared = self._prepared, None
+        interactive, self._interactive = self._interactive, False
+        if prepared is None:
+            asked = GetLaunchPlan(self._bundle_id, interactive=interactive)
+            prepared = await self.ask(RECONCILE, asked, timeout=RENDER_LIMIT)
+        self._table.law.policy = prepared.reconnect
+        return prepared
+
+    async def take_place(self, launcher: str) -> None:
+        await self.ask(RECONCILE, GrantStart(self._bundle_id, launcher), timeout=PLACE_LIMIT)
+
+    def give_place_back(self) -> None:
+        self.tasks.start_soon(self._give_place_back, name=f"{self.address} gives its place back")
+
+    def report(self, event: Event) -> None:
+        if not isinstance(event, Placed | Started):
+            self._stderr = self._life.stderr() if self._life is not None else ()
+        self._handle(event)
+
+    def notified(self, method: str, params: msgspec.Raw) -> None:
+        """Marks what a notification makes stale; nothing here waits for the server (R-MCP-27)."""
+        life = self._life
+        if life is None:
+            return
+        if method == "notifications/tools/list_changed":
+            life.changed("tools")
+        elif method == "notifications/resources/list_changed":
+            life.changed("resources")
+        elif method == "notifications/resources/updated":
+            uri = _uri_of(params)
+            if uri is not None:
+                self.publish(ResourceUpdated(self._bundle_id, uri))
+
+    def listed(self, kind: Kind, items: bytes, notes: tuple[str, ...]) -> None:
+        if kind == "tools":
+            self.publish(ToolsListed(self._bundle_id, self._session_number, Attachment(items), notes))
+        elif kind == "resources" and self._life is not None and self._life.session is not None:
+            subscribe = self._life.session.capabilities.subscribe
+            number = self._session_number
+            self.publish(ResourcesListed(self._bundle_id, number, Attachment(items), subscribe=subscribe, notes=notes))
+
+    def session_began(self) -> None:
+        self._session_number += 1
+
+    # -- the table ------------------------------------------------------------------------
+
+    def _handle(self, event: Event) -> None:
+        orders = self._table.handle(event, self.now())
+        for order in orders:
+            self._obey(order)
+        if isinstance(event, Started):
+            self._publish_capabilities()
+        self._arm_timer()
+        self._publish_status()
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+    def _obey(self, order: Event) -> None:
+        if isinstance(order, Begin):
+            self._older_only = self._life.older_only if self._life is not None else self._older_only
+            life = self._life = Life(self, self._opener, older_only=self._older_only)
+            life.watch(self._watched())
+            self.tasks.start_soon(life.run, name=f"{self.address} life")
+        elif isinstance(order, End) and self._life is not None:
+            self._life.end(self._drain if order.drain else 0.0)
+        elif isinstance(order, Withdraw):
+            self._withdraw()
+
+    def _withdraw(self) -> None:
+        nothing = Attachment(b"[]")
+        self.publish(ToolsListed(self._bundle_id, self._session_number, nothing))
+        self.publish(ResourcesListed(self._bundle_id, self._session_number, nothing, declared=False))
+
+    def _publish_capabilities(self) -> None:
+        """Lists that a server does not have are empty, and are known to be."""
+        assert self._life is not None
+        session = self._life.session
+        assert session is not None
+        nothing = Attachment(b"[]")
+        if not session.capabilities.tools:
+            self.publish(ToolsListed(self._bundle_id, self._session_number, nothing))
+        if not session.capabilities.resources:
+            self.publish(ResourcesListed(self._bundle_id, self._session_number, nothing, declared=False))
+
+    def _arm_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._table.wake_at is not None:
+            wait = max(0.0, self._table.wake_at - self.now())
+            self._timer = asyncio.get_running_loop().call_later(wait, self._tick)
+
+    def _tick(self) -> None:
+        self._handle(Tick())
+
+    async def _until_stopped(self, limit: float) -> None:
+        try:
+            async with asyncio.timeout(limit):
+                while self._table.state == "stopping":
+                    await self._moved.wait()
+        except TimeoutError:
+            logger.warning("%s: the server has not ended within %g s", self.address, limit)
+
+    async def _give_place_back(self) -> None:
+        try:
+            await self.ask(RECONCILE, EndStart(self._bundle_id), timeout=10.0)
+        except BusError as error:
+            logger.debug("%s: no one to give a place back to: %s", self.address, error.code)
+
+    # -- calls ----------------------------------------------------------------------------
+
+    async def _call_once(self, message: CallTool, deadline: float) -> ToolOutcome:
+        life = self._life
+        if self._table.state != "ready" or life is None or life.calls is None:
+            return outcome.not_connected(self._status(), time.time())
+        try:
+            return await life.calls.run(message, deadline)
+        finally:
+            life.suspect_lists()
+
+    def _may_repeat(self, message: CallTool, ended: ToolOutcome) -> bool:
+        """Whether a call whose answer was lost is made once more (DEC-10, F-48)."""
+        plan = self._life.plan if self._life is not None else None
+        wanted = plan is not None and plan.limits.retry_safe_tools
+        return wanted and message.repeatable and ended.ended == "failed" and ended.executed == "unknown"
+
+    async def _ready_before(self, deadline: float) -> bool:
+        try:
+            async with asyncio.timeout_at(deadline):
+                while self._table.state != "ready":
+                    if not self._table.wanted or self._table.state == "parked":
+                        return False
+                    await self._moved.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    # -- resources ------------------------------------------------------------------------
+
+    def _reachable(self) -> Session:
+        session = self._life.session if self._life is not None else None
+        if session is None or self._table.state != "ready":
+            raise _refused(mcp_server_not_found(self._bundle_id))
+        return session
+
+    def _unreachable(self, failure: RequestFailed) -> PeerError:
+        if isinstance(failure, AuthorizationFailed):
+            refused = authorization_failed if failure.code == 4007 else authorization_required
+            return _refused(refused(self._bundle_id))
+        reason = "timeout" if isinstance(failure, TimeLimitReached) else "upstream_error"
+        return _refused(mcp_server_unreachable(self._bundle_id, reason))
+
+    def _watched(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(uri for uris in self._wishes.values() for uri in uris))
+
+    def _suspect(self) -> None:
+        if self._life is not None:
+            self._life.suspect_lists()
+
+    # -- status ---------------------------------------------------------------------------
+
+    def _status(self) -> ServerStatus:
+        table, life = self._table, self._life
+        now, wall = self.now(), time.time()
+        alive = life is not None and table.state not in ("stopped", "backing_off", "parked")
+        session = life.session if life is not None else None
+        calls = life.calls if life is not None else None
+        return ServerStatus(
+            self._bundle_id,
+            "started" if table.wanted else "stopped",
+            table.connection,
+            table.state,
+            reason=table.cause.text if table.cause is not None else None,
+            category=table.cause.category if table.cause is not None else None,
+            code=table.cause.code if table.cause is not None else None,
+            retries=table.law.retries,
+            restarts_in_window=table.law.in_window(now),
+            next_try_at=None if table.next_try is None else wall + table.next_try - now,
+            since=wall + table.since - now,
+            pid=life.pid if life is not None and alive else None,
+            protocol=session.protocol if session is not None else None,
+            server_name=session.server_name if session is not None else None,
+            calls=self._calls,
+            failed_calls=self._failed_calls,
+            in_flight=calls.bulkhead.in_flight if calls is not None else 0,
+            queued=calls.bulkhead.queued if calls is not None else 0,
+            stderr_tail=life.stderr() if life is not None and alive else self._stderr,
+            notes=life.notes() if life is not None else (),
+        )
+
+    def _publish_status(self) -> None:
+        """Publishes the status when it moved on either axis, or why it waits has changed."""
+        status = self._status()
+        known = self._published
+        if known is None or _essence(known) != _essence(status):
+            self._published = status
+            self.publish(ServerStatusChanged(status))
+
+
+def _essence(status: ServerStatus) -> tuple[Any, ...]:
+    axes = (status.activation, status.connection, status.phase)
+    return (*axes, status.reason, status.category, status.code, status.retries, status.next_try_at is None)
+
+
+def _refused(payload: ErrorPayload) -> PeerError:
+    return payload.to_error()
+
+
+def _uri_of(params: msgspec.Raw) -> str | None:
+    try:
+        uri = msgspec.json.decode(params, type=dict[str, msgspec.Raw])["uri"]
+        return msgspec.json.decode(uri, type=str)
+    except (msgspec.MsgspecError, KeyError):
+        return None

@@ -1,0 +1,140 @@
+"""Keeps one session subscribed to what is wanted, each URI once, in the way of its era (C-DESK-8, C-DESK-29).
+
+A handshake-era server is told each URI; a 2026-07-28 server is listened to on one stream, which is opened
+anew when the wish changes or the stream ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+
+from .failures import RequestFailed
+from .session import Session
+
+FIRST_RETRY = 1.0
+MAX_RETRY = 30.0
+"""Bounds of the growing delay, in seconds, before an ended stream is opened again."""
+STABLE = 30.0
+"""Seconds after which an ended stream is opened again without the grown delay."""
+
+
+class Subscriptions:
+    """The subscriptions of one session.
+
+    Args:
+        on_gap: Called when announcements may have been missed until now: what is listed is to be listed again.
+    """
+
+    def __init__(self, session: Session, on_gap: Callable[[], None]) -> None:
+        self._session = session
+        self._on_gap = on_gap
+        self._wanted: frozenset[str] = frozenset()
+        self._tried: set[str] = set()
+        self._live: set[str] = set()
+        self._changed = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self._notes: list[str] = []
+
+    def want(self, uris: Collection[str]) -> None:
+        """The URIs to be subscribed to from now on, as a whole."""
+        if self._session.capabilities.subscribe and frozenset(uris) != self._wanted:
+            self._wanted = frozenset(uris)
+            self._settled.clear()
+            self._changed.set()
+
+    def renewed(self) -> None:
+        """The session was replaced by a new one, which has no subscriptions."""
+        self._tried.clear()
+        self._live.clear()
+        if self._wanted:
+            self._settled.clear()
+        self._changed.set()
+
+    async def live(self, uris: Collection[str], timeout: float) -> tuple[str, ...]:
+        """Which of these the server has agreed to, once all that is wanted has been tried, or `timeout` s later."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._settled.wait()
+        except TimeoutError:
+            pass  # what is live by now is the answer
+        return tuple(uri for uri in uris if uri in self._live)
+
+    def notes(self) -> tuple[str, ...]:
+        """Diagnostics of what could not be subscribed to."""
+        return tuple(self._notes)
+
+    async def keep(self) -> None:
+        """Runs as long as the session does."""
+        capabilities = self._session.capabilities
+        if self._session.modern:
+            if capabilities.tools_changed or capabilities.resources_changed or capabilities.subscribe:
+                await self._listen()
+        elif capabilities.subscribe:
+            await self._subscribe()
+
+    # -- handshake era ------------------------------------------------------------------
+
+    async def _subscribe(self) -> None:
+        while True:
+            self._changed.clear()
+            wanted = self._wanted
+            for uri in sorted(self._tried - wanted):
+                self._tried.discard(uri)
+                if uri in self._live:
+                    self._live.discard(uri)
+                    await self._tell(uri, on=False)
+            for uri in sorted(wanted - self._tried):
+                self._tried.add(uri)
+                if await self._tell(uri, on=True):
+                    self._live.add(uri)
+            if not self._changed.is_set():
+                self._settled.set()
+            await self._changed.wait()
+
+    async def _tell(self, uri: str, *, on: bool) -> bool:
+        try:
+            await self._session.subscribe(uri, on=on)
+        except RequestFailed as failure:
+            if on:
+                self._note(f"a subscription failed: {failure}")
+            return False
+        return True
+
+    # -- 2026-07-28 ---------------------------------------------------------------------
+
+    async def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        delay = FIRST_RETRY
+        while True:
+            self._changed.clear()
+            opened = loop.time()
+            stream = loop.create_task(self._session.listen(sorted(self._wanted), self._opened))
+            changed = loop.create_task(self._changed.wait())
+            try:
+                await asyncio.wait([stream, changed], return_when=asyncio.FIRST_COMPLETED)
+                ended = stream.done()
+            finally:
+                for task in (stream, changed):
+                    task.cancel()
+                await asyncio.wait([stream, changed])
+                self._live.clear()
+            if not ended:
+                continue
+            self._settled.set()
+            failure = stream.exception()
+            if failure is not None:
+                self._note(f"announcements ended: {failure}")
+            await asyncio.sleep(delay)
+            delay = FIRST_RETRY if loop.time() - opened > STABLE else min(2 * delay, MAX_RETRY)
+
+    def _opened(self, honored: Collection[str]) -> None:
+        self._live = set(honored)
+        if not self._changed.is_set():
+            self._settled.set()
+        self._on_gap()
+
+    def _note(self, text: str) -> None:
+        if text not in self._notes and len(self._notes) < 16:
+            self._notes.append(text)
