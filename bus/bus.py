@@ -211,6 +211,10 @@ class Bus:
         """Local addresses that are up."""
         return tuple(self._receivers)
 
+    def reaches(self, address: Address) -> bool:
+        """Whether somebody, here or in another process, owns this address now as far as this bus knows."""
+        return address in self._receivers or (self.gateway is not None and self.gateway.reaches(address))
+
     def subjects(self) -> tuple[str, ...]:
         """Subjects somebody here observes."""
         return tuple(self._observers)

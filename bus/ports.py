@@ -39,6 +39,9 @@ class Gateway(Protocol):
     def cancel(self, envelope: Envelope) -> Whereabouts | None:
         """Nobody waits for this carried message any more; `waiting` when it had not left, else `None`."""
 
+    def reaches(self, address: Address) -> bool:
+        """Whether another node owns this address."""
+
     def has_left(self, envelope: Envelope) -> bool:
         """Whether another node holds this message and will say what became of it."""
 

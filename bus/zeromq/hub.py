@@ -192,6 +192,9 @@ class ZmqHub:
         link = self._holder(envelope)
         return link.cancel(envelope) if link is not None else None
 
+    def reaches(self, address: Address) -> bool:
+        return self._routes.owner(address) is not None
+
     def has_left(self, envelope: Envelope) -> bool:
         link = self._holder(envelope)
         return link is not None and link.holds(envelope.id)

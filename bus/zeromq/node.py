@@ -167,6 +167,9 @@ class ZmqNode:
     def cancel(self, envelope: Envelope) -> Whereabouts | None:
         return self._link.cancel(envelope) if self._link is not None else None
 
+    def reaches(self, address: Address) -> bool:
+        return self._link is not None and address in self._remote
+
     def has_left(self, envelope: Envelope) -> bool:
         return self._link is not None and self._link.holds(envelope.id)
 
