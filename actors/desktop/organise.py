@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from ...wire.server_order import server_order
 from ...wire.window_uri import window_identity
 from .windows import Window
 
@@ -30,22 +31,6 @@ def texts_of(contents: object) -> tuple[str, ...] | None:
     blocks = contents if isinstance(contents, list) else []
     texts = tuple(block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str))
     return texts or None
-
-
-def server_order(present: Iterable[str], history: Sequence[str]) -> tuple[str, ...]:
-    """Servers by their latest call, newest first, then the rest by bundle_id.
-
-    Args:
-        history: bundle_ids of finished calls, oldest first.
-    Spec: C-DESK-19.
-    """
-    left = set(present)
-    order: list[str] = []
-    for bundle_id in reversed(history):
-        if bundle_id in left:
-            left.discard(bundle_id)
-            order.append(bundle_id)
-    return (*order, *sorted(left))
 
 
 def organise(

@@ -81,3 +81,18 @@ class AgentLeft(Tell):
 
     lane = "control"
     agent: str
+
+
+class KeptFile(Record):
+    """`path` is absolute and stays until the spool collects it."""
+
+    path: str
+
+
+class KeepFile(Ask[KeptFile]):
+    """Stores bytes as `dpe/<content id>` in the spool, for Agents that share the filesystem (C-DOC-33).
+
+    Raises as `SpoolBytes`.
+    """
+
+    data: Attachment

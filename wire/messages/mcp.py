@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ..codec import Attachment
-from ..message import Ask, Fact, Record, Tell
+from ..message import Ask, Fact, Record
 
 Transport = Literal["stdio", "streamable", "sse"]
 Activation = Literal["stopped", "started"]
@@ -232,10 +232,6 @@ class WatchResources(Ask[Watched]):
 
     channel: str
     uris: tuple[str, ...]
-
-
-class SuspectLists(Tell):
-    """Somebody was given lists of this server: one that does not announce changes is listed again (DEC-4)."""
 
 
 class ServerStatusChanged(Fact):

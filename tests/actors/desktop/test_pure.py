@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smcp_runtime.actors.desktop.contents import Contents
-from smcp_runtime.actors.desktop.organise import Shown, matching, organise, server_order
+from smcp_runtime.actors.desktop.organise import Shown, matching, organise
 from smcp_runtime.actors.desktop.render import entry_of, render
 from smcp_runtime.actors.desktop.windows import Window, list_windows, shared_hosts, signature
 from smcp_runtime.wire.codec import Attachment
 from smcp_runtime.wire.messages.channels import ResourceSlice
+from smcp_runtime.wire.server_order import server_order
 
 
 def listed(bundle_id: str, *resources: Any, **state: Any) -> ResourceSlice:
