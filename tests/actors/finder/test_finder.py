@@ -138,7 +138,7 @@ class TestQuery:
                 "s",
                 doc("dpe://s/old", annotations={"lastModified": "2020-01-01T00:00:00"}),
                 doc("dpe://s/undated", name="Zürich REPORT"),
-                doc("dpe://s/new", meta={"file_type": "pdf"}, annotations={"lastModified": "2026-01-01T00:00:00+09:00"}),
+                doc("dpe://s/new", meta={"file_type": "pdf"}, annotations={"lastModified": "2026-01-01T00:00+09:00"}),
                 doc("dpe://s/also-undated", description="a report"),
             ),
             listed("t", doc("dpe://t/other", meta={"keywords": ["Report"], "file_type": "PDF"})),
