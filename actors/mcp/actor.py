@@ -31,13 +31,13 @@ from ...wire.messages.mcp import (
     ServerStatusChanged,
     StartServer,
     StopServer,
-    SuspectLists,
     ToolOutcome,
     ToolsListed,
     Watched,
     WatchResources,
 )
 from ...wire.messages.projection import EndStart, GetLaunchPlan, GrantStart
+from ...wire.messages.tools import CallQueued, ToolsRead
 from ...wire.payload import (
     ErrorPayload,
     authorization_failed,
@@ -46,7 +46,7 @@ from ...wire.payload import (
     mcp_server_not_found,
     mcp_server_unreachable,
 )
-from ..kernel import Actor, handler
+from ..kernel import Actor, handler, observer
 from . import outcome
 from .failures import AuthorizationFailed, RequestFailed, TimeLimitReached
 from .life import Life
@@ -70,6 +70,7 @@ from .session import PAGE_LIMIT, Session
 logger = logging.getLogger(__name__)
 
 RECONCILE = Address("reconcile")
+TOOLS = Address("tools")
 RENDER_LIMIT = 120.0
 """Seconds for a rendering; it may ask a person for an input."""
 PLACE_LIMIT = 3600.0
@@ -186,8 +187,8 @@ class McpSupervisor(Actor):
         live = await subscriptions.live(message.uris, PAGE_LIMIT) if subscriptions is not None else ()
         return Watched(live)
 
-    @handler
-    async def suspect(self, message: SuspectLists) -> None:
+    @observer
+    async def tools_were_read(self, fact: ToolsRead) -> None:
         self._suspect()
 
     # -- what a life needs (see `life.Host`) ------------------------------------------------
@@ -234,6 +235,10 @@ class McpSupervisor(Actor):
             subscribe = self._life.session.capabilities.subscribe
             number = self._session_number
             self.publish(ResourcesListed(self._bundle_id, number, Attachment(items), subscribe=subscribe, notes=notes))
+
+    def call_queued(self, req_id: str, waiting: bool) -> None:
+        if req_id:
+            self.tell_nowait(TOOLS, CallQueued(req_id, waiting))
 
     def session_began(self) -> None:
         self._session_number += 1

@@ -26,6 +26,7 @@ class Calls:
     Args:
         breaker_delay: Seconds a breaker stays open, by how often it has opened before.
         on_breaker: Called when the server's own breaker has opened: it is closed again by probing.
+        on_queued: Told the req_id of a call that waits for a place, and again when it has got one.
     """
 
     def __init__(
@@ -34,11 +35,12 @@ class Calls:
         limits: CallLimits,
         breaker_delay: Callable[[int], float],
         on_breaker: Callable[[], None] = lambda: None,
+        on_queued: Callable[[str, bool], None] = lambda _, __: None,
     ) -> None:
         self._session = session
         self._limits = limits
         self._loop = asyncio.get_running_loop()
-        self._on_breaker = on_breaker
+        self._on_breaker, self._on_queued = on_breaker, on_queued
         self._closed = False
         self._idle: asyncio.Future[None] | None = None
         self.bulkhead: Bulkhead[Place] = Bulkhead(limits.max_in_flight, limits.max_queued)
@@ -59,9 +61,11 @@ class Calls:
         if entry == "busy":
             return outcome.busy(f"{self.bulkhead.in_flight} calls run and {self.bulkhead.queued} wait already")
         if entry == "wait":
+            self._on_queued(call.req_id, True)
             refused = await self._wait(place, call.timeout, deadline)
             if refused is not None:
                 return refused
+            self._on_queued(call.req_id, False)
         try:
             return await self._execute(call, deadline)
         finally:

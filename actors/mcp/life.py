@@ -53,6 +53,7 @@ class Host(Protocol):
     def notified(self, method: str, params: msgspec.Raw) -> None: ...
     def listed(self, kind: Kind, items: bytes, notes: tuple[str, ...]) -> None: ...
     def session_began(self) -> None: ...
+    def call_queued(self, req_id: str, waiting: bool) -> None: ...
 
 
 class StartGivenUp(Exception):
@@ -238,7 +239,13 @@ class Life:
     async def _serve(self, plan: LaunchPlan, connection: Connection, session: Session, lists: Lists) -> None:
         """From ready to the end that somebody orders."""
         delays = backoff(plan.reconnect)
-        self.calls = Calls(session, plan.limits, delays.delay, on_breaker=self._breaker_opened.set)
+        self.calls = Calls(
+            session,
+            plan.limits,
+            delays.delay,
+            on_breaker=self._breaker_opened.set,
+            on_queued=self._host.call_queued,
+        )
         self.subscriptions = Subscriptions(session, on_gap=self._gap)
         self.subscriptions.want(self._watched)
         self.session = session
