@@ -10,15 +10,16 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
 from typing import Any
 
+import anyio
 import msgspec
 
 from ..wire.version import on_path
 from .async_shell import AsyncShell
 from .options import ServerOptions
-from .version_gate import AsgiVersionGate, Receive, Scope, Send, aiohttp_gate, path_below_mount
+from .version_gate import AsgiApp, AsgiVersionGate, Receive, Scope, Send, aiohttp_gate, path_below_mount
 from .websockets import AiohttpWebSocket, AsgiWebSocket
 
 _STOP = 5.0
@@ -106,7 +107,11 @@ class SmcpAsgiApp:
 
     async def _behind_the_gate(self, scope: Scope, receive: Receive, send: Send) -> None:
         if on_path(path_below_mount(scope), self._path):
-            await self.shell.engine.handle_request(scope, receive, send)
+            serve_request = self.shell.engine.handle_request
+            if scope["type"] == "http" and scope["method"] == "GET":
+                await _while_connected(serve_request, scope, receive, send)
+            else:
+                await serve_request(scope, receive, send)
         elif scope["type"] == "http":
             await send({"type": "http.response.start", "status": 404, "headers": [(b"content-length", b"0")]})
             await send({"type": "http.response.body", "body": b""})
@@ -124,8 +129,31 @@ class SmcpAsgiApp:
                 return
 
 
+async def _while_connected(app: AsgiApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Gives up a poll whose client went away, so that it takes no packets with it and keeps no server from stopping."""
+    first = await receive()
+
+    async def once() -> MutableMapping[str, Any]:
+        return first
+
+    async with anyio.create_task_group() as tasks:
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(watch)
+        await app(scope, once, send)
+        tasks.cancel_scope.cancel()
+
+
 def create_asgi_app(options: ServerOptions | None = None) -> SmcpAsgiApp:
-    """An ASGI application with one Server in it."""
+    """An ASGI application with one Server in it, to be run by one process.
+
+    Mount it anywhere: ``app.mount("/a2c", create_asgi_app(options))`` of Starlette or FastAPI puts Socket.IO at
+    ``/a2c/socket.io``, and clients are given ``/a2c/socket.io`` as their Socket.IO path.
+    """
     return SmcpAsgiApp(options or ServerOptions())
 
 
