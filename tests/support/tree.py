@@ -1,8 +1,12 @@
-"""The package as it lies in the repository: which files are its modules, and what each imports."""
+"""The package as it lies in the repository: which files are its modules, and what each imports.
+
+``python tests/support/tree.py`` writes the list of packages in pyproject.toml anew, after a folder came or went.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,3 +50,21 @@ def imports(module: Path) -> Iterator[tuple[str, int]]:
             origin = ".".join([*base, *([node.module] if node.module else [])])
             for alias in node.names:
                 yield f"{origin}.{alias.name}", node.lineno
+
+
+def packages() -> list[str]:
+    """Every folder of the package by its import name, sorted."""
+    folders = {dotted(module) for module in modules() if module.name == "__init__.py"}
+    return [".".join(filter(None, (PACKAGE, folder))) for folder in sorted(folders)]
+
+
+def main() -> None:
+    """Writes `packages` into the project file."""
+    lines = "".join(f'    "{name}",\n' for name in packages())
+    path = ROOT / "pyproject.toml"
+    text = path.read_text("utf-8")
+    path.write_text(re.sub(r"(\npackages = \[\n)[^\]]*(\]\n)", rf"\g<1>{lines}\g<2>", text), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
