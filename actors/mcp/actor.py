@@ -312,7 +312,7 @@ class McpSupervisor(Actor):
 
     async def _call_once(self, message: CallTool, deadline: float) -> ToolOutcome:
         life = self._life
-        if self._table.state != "ready" or life is None or life.calls is None:
+        if self._table.state != "ready" or life is None or life.calls is None or not life.serving:
             return outcome.not_connected(self._status(), time.time())
         try:
             return await life.calls.run(message, deadline)
@@ -328,7 +328,7 @@ class McpSupervisor(Actor):
     async def _ready_before(self, deadline: float) -> bool:
         try:
             async with asyncio.timeout_at(deadline):
-                while self._table.state != "ready":
+                while self._life is None or not self._life.serving:
                     if not self._table.wanted or self._table.state == "parked":
                         return False
                     await self._moved.wait()

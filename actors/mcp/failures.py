@@ -47,6 +47,13 @@ class TimeLimitReached(RequestFailed):
         self.idle = idle
 
 
+class StartLimitReached(RequestFailed):
+    """The start as a whole took longer than its budget."""
+
+    def __init__(self, limit: float) -> None:
+        super().__init__(f"the server did not start within {limit:g} s")
+
+
 class ConnectionLost(RequestFailed):
     """The process ended, the pipe closed, or the network failed before the answer came."""
 

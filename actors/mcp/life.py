@@ -19,7 +19,7 @@ import msgspec
 from ...wire.messages.mcp import LaunchPlan
 from .calls import Calls
 from .connection import Connection
-from .failures import AuthorizationFailed, ConnectionLost, RequestFailed, TimeLimitReached
+from .failures import AuthorizationFailed, ConnectionLost, RequestFailed, StartLimitReached
 from .health import Health
 from .lifecycle import Cause, Closed, Event, Lost, Placed, Started, StartFailed
 from .listing import Kind
@@ -95,6 +95,12 @@ class Life:
 
     # -- from outside -------------------------------------------------------------------
 
+    @property
+    def serving(self) -> bool:
+        """Whether a call would be handed to the server now."""
+        connection = self._connection
+        return self.calls is not None and connection is not None and not connection.dispatcher.closed.done()
+
     def end(self, drain: float) -> None:
         """Ends the life; calls in flight get `drain` seconds."""
         self._drain = drain
@@ -153,6 +159,7 @@ class Life:
                 await self._connect_and_serve(plan, deadline)
             except OlderHandshakeOnly:
                 self.older_only = True
+                self.tail = Tail()
                 try:
                     await self._connect_and_serve(plan, deadline)
                 finally:
@@ -190,7 +197,7 @@ class Life:
         if self._connection is None:
             if self._end.is_set():
                 raise StartGivenUp
-            raise TimeLimitReached(plan.start_timeout)
+            raise StartLimitReached(plan.start_timeout)
         connection = self._connection
         gentle = True
         try:
@@ -212,7 +219,7 @@ class Life:
     async def _negotiate_and_serve(self, plan: LaunchPlan, connection: Connection, deadline: float) -> None:
         self.pid = connection.pid
         # a scope would have to close before the session's own; ending the connection ends whatever waits on it
-        over = TimeLimitReached(plan.start_timeout)
+        over = StartLimitReached(plan.start_timeout)
         timer = self._loop.call_at(deadline, connection.dispatcher.close, over)
         if self._end.is_set():
             raise StartGivenUp

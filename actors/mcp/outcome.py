@@ -49,6 +49,6 @@ def describe(status: ServerStatus, now: float) -> str:
     if status.phase == "parked":
         soon = "" if status.next_try_at is None else f", next try in {max(0.0, status.next_try_at - now):.0f} s"
         return f"parked after repeated failures{soon}"
-    if status.phase in ("unhealthy", "backing_off") or status.retries:
-        return "restarting"
-    return "starting"
+    if status.phase in ("queued", "starting") and not status.retries:
+        return "starting"
+    return "restarting"

@@ -19,6 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+import anyio
+
 from ...wire.errors import StartupError
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
@@ -167,16 +169,15 @@ async def spawn(
     process = ServerProcess(launched, ours)
     try:
         answer = await process.order(order)
-    except BaseException:
-        process.abandon()
-        process.close_pipes()
-        raise
-    if answer.startswith(b"P "):
+        if not answer.startswith(b"P "):
+            raise _refusal(command, answer)
         process.pid = int(answer[2:])
-        return process
-    process.abandon()
-    process.close_pipes()
-    raise _refusal(command, answer)
+    except BaseException:
+        process.close_pipes()
+        with anyio.CancelScope(shield=True):
+            await process.kill()
+        raise
+    return process
 
 
 def _order(

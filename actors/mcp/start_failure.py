@@ -12,7 +12,7 @@ from ...wire.errors import (
     PolicyError,
     SmcpError,
 )
-from .failures import AuthorizationFailed, ConnectionLost, RedirectRefused, RequestFailed, TimeLimitReached
+from .failures import AuthorizationFailed, ConnectionLost, RedirectRefused, RequestFailed, StartLimitReached
 from .lifecycle import Cause, Nature
 
 _NOT_BY_WAITING = (ConfigValidationError, InvalidSelectionError, MissingInputError, PolicyError)
@@ -38,8 +38,8 @@ def _told(error: BaseException) -> tuple[str, str, str]:
     match error:
         case RedirectRefused():
             told = (str(error), "network", "redirect_refused")
-        case TimeLimitReached():
-            told = (f"the server did not start: {error}", "startup", "start_timeout")
+        case StartLimitReached():
+            told = (str(error), "startup", "start_timeout")
         case ConnectionLost() if error.executed == "no":
             told = (str(error), "network", "unreachable")
         case ConnectionLost():

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+import anyio
+
 from ...wire.messages.mcp import LaunchPlan
 from .dispatcher import NotificationSink, RawDispatcher
 from .environment import child_environment
@@ -239,7 +241,8 @@ async def open_stdio(
     try:
         await connection.connect()
     except BaseException:
-        process.abandon()
         process.close_pipes()
+        with anyio.CancelScope(shield=True):
+            await process.kill()
         raise
     return connection
