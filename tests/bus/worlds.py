@@ -1,0 +1,127 @@
+"""The same two ends of a bus on every transport: one asks (`near`), the other answers (`far`)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from smcp_runtime.bus import Bus
+from smcp_runtime.bus.zeromq import ZmqHub, ZmqNode
+from smcp_runtime.wire.envelope import Address, Envelope
+from support.waiting import until
+
+from .scripted import Scripted
+
+KINDS = {
+    "in process": "asyncio",
+    "in process, trio": "trio",
+    "hub to node": "asyncio",
+    "node to hub": "asyncio",
+    "node to node": "asyncio",
+}
+"""Transports of the contract, and the event loop each runs on."""
+
+
+class CountingMeter:
+    """Counts what a bus reports."""
+
+    def __init__(self) -> None:
+        self.refusals: list[str] = []
+        self.outcomes: list[str] = []
+        self.dead: list[str] = []
+        self.dropped = 0
+        self.coalesced = 0
+
+    def enqueued(self, envelope: Envelope, depth: int) -> None:
+        pass
+
+    def refused(self, envelope: Envelope, why: str) -> None:
+        self.refusals.append(why)
+
+    def handled(self, envelope: Envelope, waited: float, took: float, outcome: str) -> None:
+        pass
+
+    def answered(self, envelope: Envelope, latency: float, outcome: str) -> None:
+        self.outcomes.append(outcome)
+
+    def dead_letter(self, envelope: Envelope, why: str) -> None:
+        self.dead.append(why)
+
+    def fact_dropped(self, envelope: Envelope, observer: Address) -> None:
+        self.dropped += 1
+
+    def fact_coalesced(self, envelope: Envelope, observer: Address) -> None:
+        self.coalesced += 1
+
+
+class World:
+    """Two ends of a bus; over ZeroMQ they are two buses.
+
+    Attributes:
+        remote: Whether a process boundary could lie between the ends.
+    """
+
+    def __init__(self, near: Bus, far: Bus, tasks: TaskGroup) -> None:
+        self.near = near
+        self.far = far
+        self.tasks = tasks
+
+    @property
+    def remote(self) -> bool:
+        return self.near is not self.far
+
+    @property
+    def meters(self) -> tuple[CountingMeter, CountingMeter]:
+        """Of the near and the far end."""
+        near, far = self.near.meter, self.far.meter
+        assert isinstance(near, CountingMeter)
+        assert isinstance(far, CountingMeter)
+        return near, far
+
+    async def serve(self, address: str, **settings: int) -> Scripted:
+        """A receiver at the far end that the near end can reach."""
+        receiver = self.serve_on(self.far, address, **settings)
+        await until(lambda: self.near.reaches(receiver.address))
+        return receiver
+
+    async def serve_near(self, address: str, **settings: int) -> Scripted:
+        """A receiver at the near end that the far end can reach."""
+        receiver = self.serve_on(self.near, address, **settings)
+        await until(lambda: self.far.reaches(receiver.address))
+        return receiver
+
+    def serve_on(self, bus: Bus, address: str, **settings: int) -> Scripted:
+        """A receiver on one of the buses."""
+        receiver = Scripted(bus, address, **settings)
+        bus.attach(receiver.address, receiver)
+        self.tasks.start_soon(receiver.run)
+        return receiver
+
+
+@asynccontextmanager
+async def world(kind: str, **limits: Any) -> AsyncIterator[World]:
+    """A world of this kind. `limits` (`window`, `line`) are those of the sending links."""
+    async with AsyncExitStack() as stack:
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(tasks.cancel_scope.cancel)
+        if kind.startswith("in process"):
+            bus = await stack.enter_async_context(Bus(CountingMeter()))
+            yield World(bus, bus, tasks)
+            return
+        center = await stack.enter_async_context(Bus(CountingMeter()))
+        hub = await stack.enter_async_context(ZmqHub(center, **limits))
+        nodes = []
+        for name in ("left", "right") if kind == "node to node" else ("left",):
+            node_bus = await stack.enter_async_context(Bus(CountingMeter()))
+            await stack.enter_async_context(ZmqNode(node_bus, hub.endpoint, name, **limits))
+            nodes.append(node_bus)
+        ends = {
+            "hub to node": (center, nodes[0]),
+            "node to hub": (nodes[0], center),
+            "node to node": (nodes[0], nodes[-1]),
+        }
+        yield World(*ends[kind], tasks)
