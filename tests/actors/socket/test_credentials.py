@@ -1,0 +1,56 @@
+"""What may go into the handshake, and when it is asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from smcp_runtime.actors.socket.credentials import Credentials
+from smcp_runtime.wire.errors import ConfigValidationError, PolicyError
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.spec("W-AUTH-8", "R-LIFE-13")
+async def test_a_provider_is_asked_again_for_each_attempt() -> None:
+    tokens = iter(["t1", "t2"])
+
+    async def provider() -> dict[str, Any]:
+        return {"token": next(tokens)}
+
+    credentials = Credentials(provider)
+    assert [await credentials(), await credentials()] == [{"token": "t1"}, {"token": "t2"}]
+
+
+@pytest.mark.spec("W-AUTH-2")
+@pytest.mark.parametrize("source", [None, {}, lambda: None])
+async def test_nothing_to_send_is_an_empty_object(source: Any) -> None:
+    assert await Credentials(source)() == {}
+
+
+@pytest.mark.spec("R-LIFE-22", "W-AUTH-3")
+@pytest.mark.parametrize(("payload", "field"), [({"role": "computer"}, "auth.role"), (["token"], "auth")])
+async def test_a_role_and_anything_but_an_object_are_refused(payload: Any, field: str) -> None:
+    with pytest.raises(ConfigValidationError) as refused:
+        await Credentials(lambda: payload)()
+    assert refused.value.field == field
+
+
+@pytest.mark.spec("R-LIFE-22", "W-AUTH-9")
+async def test_a_secret_of_a_server_is_refused_wherever_it_stands_and_never_quoted() -> None:
+    credentials = Credentials({"deep": [{"token": "s3cret"}]}, secrets=lambda: {"s3cret"})
+    with pytest.raises(PolicyError) as refused:
+        await credentials()
+    assert (refused.value.code, refused.value.field) == ("secret_in_auth", "auth.deep[0].token")
+    assert "s3cret" not in str(refused.value) + str(refused.value.details)
+
+
+@pytest.mark.spec("R-LIFE-22")
+async def test_secrets_are_those_registered_at_the_time_of_the_attempt() -> None:
+    registered: set[str] = set()
+    credentials = Credentials({"token": "late"}, secrets=lambda: registered)
+    assert await credentials() == {"token": "late"}
+    registered.add("late")
+    with pytest.raises(PolicyError):
+        await credentials()
