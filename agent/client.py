@@ -22,8 +22,8 @@ from ..wire.protocol import (
     PROTOCOL_VERSION,
     SOCKETIO_PATH,
 )
+from .channels import Channels
 from .notices import Notices
-from .requests import Requests
 from .room import Room
 from .tool_cache import ToolCache
 
@@ -32,7 +32,7 @@ CLOSE_WAIT = 5.0
 _log = logging.getLogger(__name__)
 
 
-class AsyncAgent(Requests):
+class AsyncAgent(Channels):
     """An Agent in one office.
 
     Use it as ``async with AsyncAgent(url, name="planner", office="room-1") as agent: …``, which connects and

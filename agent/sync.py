@@ -7,8 +7,8 @@ that runs the event loop, so arguments, results and errors cannot differ.
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 from ..wire.errors import NetworkError, SmcpError
 from .client import AsyncAgent
@@ -30,6 +30,26 @@ def _blocking(
 
     functools.update_wrapper(call, method)
     return call
+
+
+def _iterating(
+    method: Callable[Concatenate[AsyncAgent, P], AsyncGenerator[R, None]],
+) -> Callable[Concatenate[Agent, P], Iterator[R]]:
+    """The same generator, each item waited for."""
+
+    def call(self: Agent, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
+        items = method(self._agent, *args, **kwargs)
+        try:
+            while (item := self._run(lambda: anext(items, _END))) is not _END:
+                yield cast(R, item)
+        finally:
+            self._run(items.aclose)
+
+    functools.update_wrapper(call, method)
+    return call
+
+
+_END = object()
 
 
 def _arguments_of(
@@ -155,6 +175,19 @@ class Agent:
     put_blob = _blocking(AsyncAgent.put_blob)
     list_finder = _blocking(AsyncAgent.list_finder)
     get_dpe = _blocking(AsyncAgent.get_dpe)
+
+    # --- channels ---
+
+    desktop = _blocking(AsyncAgent.desktop)
+    skills = _blocking(AsyncAgent.skills)
+    skill = _blocking(AsyncAgent.skill)
+    read_blob = _blocking(AsyncAgent.read_blob)
+    save_blob = _blocking(AsyncAgent.save_blob)
+    stream_blob = _iterating(AsyncAgent.stream_blob)
+    upload = _blocking(AsyncAgent.upload)
+    resolve_blobs = _blocking(AsyncAgent.resolve_blobs)
+    documents = _blocking(AsyncAgent.documents)
+    open_document = _blocking(AsyncAgent.open_document)
 
 
 class BlockingNotices:

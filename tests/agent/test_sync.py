@@ -19,6 +19,7 @@ from smcp_runtime.server.app import serve
 from smcp_runtime.server.auth import ANONYMOUS
 from smcp_runtime.server.options import ServerOptions
 from smcp_runtime.wire.errors import ConflictError, NetworkError, PeerError
+from support.blob_peer import BlobSource
 from support.scripted_computer import ScriptedComputer, tool
 
 OFFICE = "office-1"
@@ -169,3 +170,15 @@ def _eventually(condition: Any, seconds: float = 5.0) -> bool:
             return True
         threading.Event().wait(0.01)
     return False
+
+
+def test_a_blob_streams_to_plain_code(office: tuple[str, ScriptedComputer]) -> None:
+    url, computer = office
+    source = BlobSource(bytes(600_000))
+    computer.answers["client:get_blob"] = source
+    with Agent(url, name="ada", office=OFFICE) as agent:
+        assert [len(data) for data in agent.stream_blob("pc", "h1")] == [262_144, 262_144, 75_712]
+        left_early = agent.stream_blob("pc", "h1")
+        assert len(next(left_early)) == 262_144
+        left_early.close()  # type: ignore[attr-defined]
+        assert agent.read_blob("pc", "h1").data == source.data
