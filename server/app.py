@@ -22,7 +22,7 @@ from .options import ServerOptions
 from .version_gate import AsgiApp, AsgiVersionGate, Receive, Scope, Send, aiohttp_gate, path_below_mount
 from .websockets import AiohttpWebSocket, AsgiWebSocket
 
-_STOP = 5.0
+_STOP = 3.0
 
 
 class Running(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ from . import engine_parts as parts
 from .limits import AddressBook, Limits
 from .websockets import WebSocket
 
-_SHUTDOWN = 5.0
+_SHUTDOWN = 3.0
 
 Receiver = Callable[["Socket", str], Coroutine[Any, Any, None] | None]
 """Takes an Engine.IO message; returns something to await only when it must wait."""

@@ -22,6 +22,8 @@ from . import engine_parts as parts
 from .limits import AddressBook, Limits
 from .sync_clock import Clock, Timer
 
+_LOOK_AGAIN = 1.0
+
 StartResponse = Callable[..., Any]
 
 
@@ -48,10 +50,13 @@ class ThreadedWebSocket:
     def wait(self) -> str | bytes | None:
         """The next message; `None` once the connection has ended."""
         try:
-            data: str | bytes = self._ws.receive()
+            # The library wakes its reader before it takes note of a message that is too big, so an end can be missed.
+            while (data := self._ws.receive(_LOOK_AGAIN)) is None:
+                if not self._ws.connected:
+                    return None
         except self._closed:
             return None
-        return data
+        return data  # type: ignore[no-any-return]
 
     def send(self, text: str) -> None:
         """Sends a text message; waits for a peer that does not read.
@@ -73,6 +78,8 @@ class ThreadedWebSocket:
         """Ends the TCP connection, which wakes whoever reads or writes."""
         with contextlib.suppress(OSError):
             self._ws.sock.shutdown(sockets.SHUT_RDWR)
+        self._ws.connected = False
+        self._ws.event.set()
 
 
 class SyncSocket(LibrarySocket):  # type: ignore[misc]

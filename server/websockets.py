@@ -52,7 +52,7 @@ class AiohttpWebSocket:
         self._unsent_max: int = server.limits.unsent_bytes
         # aiohttp refuses what reaches its limit, the protocol what exceeds it.
         self._response: WebSocketResponse = WebSocketResponse(
-            max_msg_size=server.max_http_buffer_size + 1, compress=False, timeout=CLOSE_TIMEOUT
+            max_msg_size=server.max_http_buffer_size + 1, compress=False, timeout=CLOSE_TIMEOUT / 2
         )
         self._transport: asyncio.WriteTransport | None = None
 
@@ -85,7 +85,12 @@ class AiohttpWebSocket:
 
     async def close(self) -> None:
         with contextlib.suppress(Exception):
-            await self._response.close()
+            # A peer that does not read would keep the closing handshake from ever leaving this machine.
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                await self._response.close()
+            return
+        if isinstance(self._transport, asyncio.WriteTransport):
+            self._transport.abort()
 
 
 class AsgiWebSocket:

@@ -38,6 +38,8 @@ class RawPeer:
         self.payload_sizes: list[int] = []
         self.sid = ""
         self.closed = False
+        self._pausing = False
+        self._transport: asyncio.Transport | None = None
         self.close_code: int | None = None
 
     async def open_polling(self) -> None:
@@ -52,6 +54,9 @@ class RawPeer:
         self._ws = await self._http.ws_connect(self._address(transport="websocket"), max_msg_size=0)
         await self._ws.send_str("2probe")
         assert await self._ws.receive_str() == "3probe"
+        # As every client does: the poll that waits is answered, and no other one sent, before the transport changes.
+        self._pausing = True
+        await asyncio.gather(*self._tasks)
         await self._ws.send_str("5")
         self._tasks.append(asyncio.create_task(self._read()))
 
@@ -142,6 +147,16 @@ class RawPeer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def stop_reading(self) -> None:
+        """Takes nothing more off the TCP connection."""
+        assert self._ws is not None
+        self._transport = self._ws._response.connection.transport  # type: ignore[union-attr]
+        self._transport.pause_reading()  # type: ignore[union-attr]
+
+    def resume_reading(self) -> None:
+        """Takes the rest."""
+        self._transport.resume_reading()  # type: ignore[union-attr]
+
     def cut(self) -> None:
         """Tears the TCP connection without a word."""
         assert self._ws is not None
@@ -162,7 +177,7 @@ class RawPeer:
 
     async def _poll(self) -> None:
         with contextlib.suppress(aiohttp.ClientError):
-            while not self.closed:
+            while not self.closed and not self._pausing:
                 async with self._http.get(self._address(transport="polling")) as response:
                     if response.status != 200:
                         break
@@ -170,7 +185,8 @@ class RawPeer:
                 self.payload_sizes.append(len(packets))
                 for packet in packets:
                     await self._take(packet)
-        self._ended()
+        if not self._pausing:
+            self._ended()
 
     async def _take(self, packet: str) -> None:
         if packet.startswith("2"):

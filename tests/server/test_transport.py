@@ -1,0 +1,247 @@
+"""What the engine does with bursts, giants, silence and greed, on every stack."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+
+import aiohttp
+import anyio
+import pytest
+
+from smcp_runtime.server.engine_parts import CLOSE_TIMEOUT
+from smcp_runtime.server.limits import Limits
+from smcp_runtime.wire.protocol import POLLING_PACKETS_MAX
+from support.office import request
+from support.raw_socket import SEPARATOR, member, raw_peer
+from support.servers import Serving, open_options, serving
+
+pytestmark = [pytest.mark.anyio]
+
+
+@pytest.mark.spec("W-ARCH-2", "W-HS-3")
+async def test_the_open_packet_says_what_the_protocol_expects(server: Serving) -> None:
+    async with raw_peer(server.url) as peer:
+        packet = peer.open_packet
+        assert packet["upgrades"] == ["websocket"]
+        assert (packet["pingInterval"], packet["pingTimeout"]) == (25_000, 20_000)
+        assert packet["maxPayload"] == 1_000_000
+
+
+@pytest.mark.spec("F-76")
+async def test_a_burst_of_200_notices_in_one_polling_payload_loses_none(server: Serving) -> None:
+    async with (
+        member(server.url, "agent", "ag") as ag,
+        member(server.url, "computer", "pc", transport="polling") as pc,
+    ):
+        await ag.next()
+        notices = [f'2/smcp,["server:update_tool_list",{{"computer":"pc","n":{n}}}]' for n in range(200)]
+        await pc.send(*notices)
+        for _ in range(200):
+            assert await ag.next() == '2/smcp,["notify:update_tool_list",{"computer":"pc"}]'
+        await pc.settle()
+
+
+@pytest.mark.spec("F-76", "DEC-17")
+async def test_a_burst_of_200_notices_to_a_polling_peer_loses_none_and_fits_its_library(server: Serving) -> None:
+    async with (
+        member(server.url, "agent", "ag", transport="polling") as ag,
+        member(server.url, "computer", "pc") as pc,
+    ):
+        await ag.next()
+        for n in range(200):
+            await pc.start("server:update_desktop", {"computer": "pc", "n": n})
+        for _ in range(200):
+            assert await ag.next() == '2/smcp,["notify:update_desktop",{"computer":"pc"}]'
+        await ag.settle()
+        # python-engineio's client gives up on a payload with more.
+        assert max(ag.payload_sizes) <= POLLING_PACKETS_MAX == 16
+
+
+@pytest.mark.spec("F-76", "W-SRV-5")
+async def test_a_payload_with_more_packets_than_allowed_ends_the_connection_instead_of_losing_them(kind: str) -> None:
+    options = open_options(limits=Limits(polling_packets=50))
+    async with serving(kind, options) as server, aiohttp.ClientSession() as http:
+        address = f"{server.url}/socket.io/?EIO=4&transport=polling&a2c_version=0.4.0"
+        async with http.get(address) as response:
+            sid = json.loads((await response.text())[1:])["sid"]
+        async with http.post(f"{address}&sid={sid}", data=SEPARATOR.join(["4x"] * 51)) as response:
+            assert response.status == 400
+        async with http.get(f"{address}&sid={sid}") as response:
+            assert response.status == 400
+
+
+@pytest.mark.spec("W-GEN-7")
+async def test_a_polling_body_that_arrives_in_pieces_is_read_whole(server: Serving) -> None:
+    async with member(server.url, "computer", "pc", transport="polling") as pc:
+        await pc.send(f'2/smcp,90["hello",{{"big":"{"x" * 900_000}"}}]')
+        assert await pc.next() == "3/smcp,90[]"
+
+
+@pytest.mark.spec("W-GEN-7", "W-SRV-5")
+@pytest.mark.parametrize("transport", ["websocket", "polling"])
+async def test_a_packet_of_the_whole_limit_passes_and_one_byte_more_costs_the_connection(
+    kind: str, transport: str
+) -> None:
+    options = open_options(limits=Limits(message_bytes=10_000))
+    async with (
+        serving(kind, options) as server,
+        member(server.url, "agent", "ag") as ag,
+        member(server.url, "computer", "pc", transport=transport) as pc,
+    ):
+        await ag.next()
+        head, tail = '2/smcp,91["hello","', '"]'
+        whole = head + "x" * (10_000 - 1 - len(head) - len(tail)) + tail
+        await pc.send(whole)
+        assert await pc.next() == "3/smcp,91[]"
+        larger = whole.replace("xx", "xxx", 1)
+        if transport == "polling":
+            with pytest.raises(AssertionError):
+                await pc.send(larger)
+        else:
+            await pc.send(larger)
+        assert "notify:leave_office" in await ag.next()
+        await pc.until_closed()
+        await ag.settle()
+
+
+@pytest.mark.spec("W-ROOM-25")
+@pytest.mark.parametrize("transport", ["websocket", "polling"])
+async def test_a_peer_that_answers_no_heartbeat_is_gone_after_interval_and_timeout(kind: str, transport: str) -> None:
+    options = open_options(ping_interval=0.2, ping_timeout=0.2)
+    async with (
+        serving(kind, options) as server,
+        member(server.url, "agent", "ag") as ag,
+        member(server.url, "computer", "pc", transport=transport) as pc,
+    ):
+        await ag.next()
+
+        async def deaf(*_: str) -> None:
+            return None
+
+        pc.send_raw = deaf  # type: ignore[method-assign]
+        assert "notify:leave_office" in await ag.next(lambda frame: "notify:" in frame)
+        await pc.until_closed()
+
+
+@pytest.mark.spec("W-ARCH-2")
+@pytest.mark.parametrize("transport", ["websocket", "polling", "upgrade"])
+async def test_a_peer_that_answers_its_heartbeats_stays(kind: str, transport: str) -> None:
+    options = open_options(ping_interval=0.1, ping_timeout=0.5)
+    async with serving(kind, options) as server, member(server.url, "agent", "ag", transport=transport) as ag:
+        for _ in range(6):
+            await asyncio.sleep(0.1)
+            await ag.settle()
+
+
+@pytest.mark.spec("W-SRV-5")
+async def test_a_transport_that_never_connects_to_the_namespace_is_closed(kind: str) -> None:
+    options = open_options(limits=Limits(namespace_timeout=0.2))
+    async with serving(kind, options) as server, raw_peer(server.url) as idle, member(server.url, "agent", "ag") as ag:
+        await idle.until_closed()
+        await ag.settle()
+
+
+@pytest.mark.spec("W-SRV-5", "W-ARCH-6")
+async def test_a_peer_that_does_not_read_is_cut_off_and_slows_nobody(kind: str) -> None:
+    options = open_options(limits=Limits(unsent_bytes=2_000_000))
+    async with (
+        serving(kind, options) as server,
+        member(server.url, "computer", "stuck") as stuck,
+        member(server.url, "computer", "pc") as pc,
+        member(server.url, "agent", "ag") as ag,
+    ):
+        stuck.stop_reading()
+        big = "x" * 500_000
+        with anyio.fail_after(15):
+            while not (lost := [frame for frame in ag.frames if "notify:leave_office" in frame]):
+                await ag.start("client:get_tools", request("stuck", filler=big))
+                waiting = asyncio.create_task(ag.call("client:get_config", request("pc")))
+                await pc.answer(await pc.next(lambda frame: '["client:get_config"' in frame), {"servers": {}})
+                assert await waiting == [{"servers": {}}]
+        assert lost == ['2/smcp,["notify:leave_office",{"office_id":"o1","computer":"stuck"}]']
+        # Not only its membership ended: the connection is closed too, although it never took part.
+        with anyio.fail_after(6):
+            while len(server.shell.engine.sockets) != 2:  # type: ignore[attr-defined]
+                await ag.settle()
+        await asyncio.sleep(CLOSE_TIMEOUT + 0.5)
+        stuck.resume_reading()
+        await stuck.until_closed(2)
+
+
+@pytest.mark.spec("W-SRV-5", "DEC-28", "W-SRV-7")
+async def test_connections_beyond_the_limit_of_an_address_are_refused_until_one_ends(kind: str) -> None:
+    options = open_options(limits=Limits(connections_per_address=2))
+    async with serving(kind, options) as server, member(server.url, "agent", "ag") as ag:
+        async with member(server.url, "computer", "pc"), aiohttp.ClientSession() as http:
+            address = f"{server.url}/socket.io/?EIO=4&transport=polling&a2c_version=0.4.0"
+            async with http.get(address) as response:
+                assert response.status == 403
+                answer = json.loads(await response.read())
+                assert (answer["code"], answer["details"]) == (403, {"reason": "rate_limited"})
+        await ag.next(lambda frame: "notify:leave_office" in frame)
+        async with member(server.url, "computer", "pc") as again:
+            await again.settle()
+
+
+@pytest.mark.spec("W-SRV-5", "W-SRV-7", "DEC-28")
+async def test_a_rate_limit_answers_403_and_keeps_the_connection(kind: str) -> None:
+    options = open_options(limits=Limits(requests_per_second=5))
+    async with serving(kind, options) as server, member(server.url, "agent", "ag") as ag:
+        answers = [await ag.call("client:get_tools", request("ghost")) for _ in range(20)]
+        codes = [answer[0]["code"] for answer in answers]
+        assert codes.count(403) >= 10
+        assert codes[-1] == 403
+        refused = next(answer[0] for answer in answers if answer[0]["code"] == 403)
+        assert refused["details"] == {"reason": "rate_limited"}
+
+
+async def test_what_is_sent_while_a_peer_upgrades_reaches_it(server: Serving) -> None:
+    async with member(server.url, "computer", "pc") as pc, raw_peer(server.url, transport="polling") as ag:
+        # Joined over polling, with a poll waiting; the other member speaks while the upgrade is under way.
+        await ag.connect()
+        assert await ag.join("agent", "ag") == [True, None]
+        for n in range(5):
+            await pc.start("server:update_skills", {"computer": "pc", "n": n})
+        await ag.upgrade()
+        for n in range(5):
+            await pc.start("server:update_skills", {"computer": "pc", "n": n})
+        for _ in range(10):
+            assert await ag.next() == '2/smcp,["notify:update_skills",{"computer":"pc"}]'
+        await ag.settle()
+
+
+async def test_a_failed_upgrade_leaves_the_polling_connection_as_it_was(server: Serving) -> None:
+    async with member(server.url, "agent", "ag", transport="polling") as ag, aiohttp.ClientSession() as http:
+        address = f"{server.url}/socket.io/?EIO=4&transport=websocket&a2c_version=0.4.0&sid={ag.open_packet['sid']}"
+        for probe in (["2nonsense"], ["2probe", "4x"]):
+            async with http.ws_connect(address) as ws:
+                for packet in probe:
+                    await ws.send_str(packet)
+                with anyio.fail_after(5):
+                    while not ws.closed:
+                        await ws.receive()
+        await ag.settle()
+
+
+async def test_a_second_upgrade_or_a_late_poll_does_no_harm(server: Serving) -> None:
+    async with member(server.url, "agent", "ag") as ag, aiohttp.ClientSession() as http:
+        sid = ag.open_packet["sid"]
+        address = f"{server.url}/socket.io/?EIO=4&transport=polling&a2c_version=0.4.0&sid={sid}"
+        for method in ("GET", "POST"):
+            async with http.request(method, address, data=b"3" if method == "POST" else None) as response:
+                assert response.status == 400
+        await ag.settle()
+
+
+@pytest.mark.spec("W-ROOM-25")
+async def test_a_server_that_stops_tells_every_peer_and_ends_within_seconds(kind: str) -> None:
+    with anyio.fail_after(8):
+        async with contextlib.AsyncExitStack() as peers:
+            async with serving(kind) as server:
+                ag = await peers.enter_async_context(member(server.url, "agent", "ag"))
+                pc = await peers.enter_async_context(member(server.url, "computer", "pc", transport="polling"))
+            await ag.until_closed()
+            await pc.until_closed()
+        assert len(server.shell.rooms) == 0
