@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from ...bus import Bus, Meter
 from .supervisor import Supervisor
@@ -31,6 +32,7 @@ class House:
     def __init__(self) -> None:
         self.gone = asyncio.Event()
         self._leave = asyncio.Event()
+        self._on_collapse: Callable[[BaseException | None], None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     @classmethod
@@ -53,6 +55,12 @@ class House:
             return None
         return self._task.exception()
 
+    def on_collapse(self, call: Callable[[BaseException | None], None]) -> None:
+        """Calls `call` with the reason when everything ends though nobody asked for it."""
+        assert self._task is not None
+        self._on_collapse = call
+        self._task.add_done_callback(self._ended)
+
     async def close(self, within: float) -> None:
         """Stops every actor, last started first, then the bus; what is not gone in `within` seconds is cancelled.
 
@@ -69,6 +77,10 @@ class House:
             logger.warning("actors did not stop within %g s and were cancelled", within)
             self._task.cancel()
             await asyncio.wait([self._task])
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not self._leave.is_set() and self._on_collapse is not None:
+            self._on_collapse(self.failure)
 
     async def _keep(self, ready: asyncio.Future[None], meter: Meter | None) -> None:
         try:

@@ -60,7 +60,6 @@ class Overview:
         """Follows the facts."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._refresh)
-            self._stale.set()
             with self._facts as facts:
                 async for fact in facts:
                     self._take(fact)
@@ -83,7 +82,8 @@ class Overview:
             case ActorUp():
                 if self._parked.pop(fact.address, None) is not None:
                     self._on_change()
-                self._stale.set()
+                if fact.address == RECONCILE:
+                    self._stale.set()
             case ActorDown():
                 self._on_actor(fact.address, fact.next_try is not None)
             case _:

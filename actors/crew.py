@@ -1,0 +1,176 @@
+"""The crew: the actors of one running Computer, wired to each other, and the watch over them.
+
+Who there is, in which order they come up, and what each is given to work with. A Computer
+has a crew from start to stop; what a crew must not lose is handed to it from outside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import msgspec
+
+from ..wire.diagnostics import ActorStatus
+from ..wire.envelope import Address
+from ..wire.errors import BusError, SmcpError
+from ..wire.message import Ask
+from ..wire.messages.projection import Degradation, HaltServers, ProjectionStatus
+from ..wire.messages.socket import Disconnect, GetLinkStatus, LinkChanged, LinkStatus
+from .kernel import ChildSpec
+from .kernel.house import House
+from .mcp.actor import McpSupervisor
+from .mcp.opener import Opener
+from .reconcile.actor import ReconcileActor
+from .reconcile.held import Held
+from .reconcile.keeper import InlineServers
+from .reconcile.options import RuntimeOptions
+from .reconcile.overview import Overview
+from .socket.actor import SocketActor, SocketSettings
+from .socket.credentials import Credentials
+from .socket.standing import Wish
+from .tools.actor import ToolActor
+
+R = TypeVar("R")
+
+TOOLS, RECONCILE, SOCKET = Address("tools"), Address("reconcile"), Address("socket")
+
+CLOSE_LIMIT = 8.0
+"""Seconds for all actors to end once their servers have."""
+
+GOODBYE_LIMIT = 6.0
+"""Seconds beside the drain for leaving and disconnecting."""
+HALT_LIMIT = 8.0
+"""Seconds beside the drain for all servers to end; R-MCP-26 gives each 5."""
+STATUS_LIMIT = 2.0
+
+logger = logging.getLogger(__name__)
+
+
+class CrewView(msgspec.Struct, frozen=True):
+    """What there is to see of a crew, for the diagnostics."""
+
+    projection: ProjectionStatus = ProjectionStatus(0)
+    degradations: tuple[Degradation, ...] = ()
+    link: LinkStatus = LinkStatus()
+    actors: tuple[ActorStatus, ...] = ()
+
+
+class Crew:
+    """Made by `muster`.
+
+    Attributes:
+        house: Bus and supervisor.
+        overview: What is degraded.
+    """
+
+    def __init__(self, house: House, overview: Overview) -> None:
+        self.house = house
+        self.overview = overview
+        self._watch = asyncio.get_running_loop().create_task(overview.run(), name="smcp overview")
+
+    @classmethod
+    async def muster(
+        cls,
+        held: Held,
+        options: RuntimeOptions,
+        *,
+        credentials: Credentials,
+        wish: Callable[[], Wish],
+        link_numbers: Iterator[int],
+        on_change: Callable[[], None],
+        on_link: Callable[[LinkChanged], None],
+        on_actor: Callable[[str, bool], None],
+    ) -> Crew:
+        """Brings the actors up, those first that others ask.
+
+        Args:
+            held: Intents that outlive the ReconcileActor.
+            wish: Where the SocketActor of the next life shall be.
+            on_change, on_link, on_actor: See `Overview`.
+        Raises:
+            SmcpError: An actor did not start; nothing is left open.
+        """
+        house = await House.open()
+        overview = Overview(house.bus, on_change=on_change, on_link=on_link, on_actor=on_actor)
+        crew = cls(house, overview)
+        opener = Opener()
+        servers = InlineServers(house.supervisor, lambda bundle_id: McpSupervisor(bundle_id, opener))
+        settings = socket_settings(held, options)
+        try:
+            for spec in (
+                ChildSpec(TOOLS, lambda: ToolActor(confirmation=options.tool_confirmation)),
+                ChildSpec(RECONCILE, lambda: ReconcileActor(held, servers, options)),
+                ChildSpec(
+                    SOCKET,
+                    lambda: SocketActor(settings, auth=credentials, wish=wish(), changes=link_numbers),
+                    stop_timeout=3.0,
+                ),
+            ):
+                await house.supervisor.start_child(spec)
+        except BaseException:
+            await crew.dismiss()
+            raise
+        return crew
+
+    async def ask(self, target: Address, message: Ask[R], limit: float) -> R:
+        """Asks one of the actors; see `Bus.ask`."""
+        return await self.house.bus.ask(target, message, timeout=limit)
+
+    async def view(self) -> CrewView:
+        """What it can say of itself now."""
+        children = self.house.supervisor.children()
+        try:
+            link = await self.ask(SOCKET, GetLinkStatus(), STATUS_LIMIT)
+        except BusError:
+            link = LinkStatus()  # that actor is being restarted
+        return CrewView(
+            self.overview.status,
+            self.overview.degradations,
+            link,
+            tuple(ActorStatus(*msgspec.structs.astuple(child)) for child in children),
+        )
+
+    async def hang_up(self, grace: float) -> None:
+        """Drains for `grace` seconds, leaves and disconnects; never fails, it only takes its time at most."""
+        try:
+            await self.ask(SOCKET, Disconnect(grace), grace + GOODBYE_LIMIT)
+        except SmcpError as error:
+            logger.warning("the connection did not end cleanly: %s", error.code)
+
+    async def halt(self, grace: float) -> list[str]:
+        """Ends the servers, side by side; what they say of it is not news any more. Returns what went wrong."""
+        self._watch.cancel()
+        try:
+            await self.ask(RECONCILE, HaltServers(grace), grace + HALT_LIMIT)
+        except BusError as error:
+            return [f"reconcile: {error.code}"]
+        return []
+
+    async def dismiss(self, within: float = CLOSE_LIMIT) -> list[str]:
+        """Ends everything, whatever it takes. Returns what went wrong, without secrets."""
+        await self.house.close(within)
+        self._watch.cancel()
+        await asyncio.wait([self._watch])
+        return [type(error).__name__ for error in (self.house.failure, _failure(self._watch)) if error is not None]
+
+
+def socket_settings(held: Held, options: RuntimeOptions) -> SocketSettings:
+    """The SocketActor's part of the options."""
+    return SocketSettings(
+        computer=held.config.name,
+        coalesce=options.coalesce_ms / 1000,
+        coalesce_longest=options.coalesce_max_wait_ms / 1000,
+        drain_timeout=options.drain_timeout_s,
+        transports=tuple(options.transports),
+        connect_timeout=options.connect_timeout_s,
+        reconnect=options.reconnect,
+        backoff=options.reconnect_backoff,
+        rejoin_budget=options.rejoin_budget_s,
+    )
+
+
+def _failure(task: asyncio.Task[None]) -> BaseException | None:
+    return None if task.cancelled() else task.exception()

@@ -1,0 +1,419 @@
+"""A Computer: configuration in, actors wired, lifecycle out.
+
+    async with Computer.from_config(config) as computer:
+        await computer.connect("https://smcp.example", office="lab")
+        ...
+
+The composition root: it decides nothing that a core or an actor could decide. Operations
+take turns, their legality is the table of `wire.lifecycle`, and what must survive the
+death of an actor (configuration, mounted servers, wishes) is kept here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Literal, TypeVar
+
+import anyio
+
+from .actors.bulletin import Bulletin, Listener
+from .actors.crew import RECONCILE, SOCKET, Crew, CrewView
+from .actors.kernel.turns import Turns
+from .actors.reconcile.computer_config import ComputerConfig, Connection, canonical, parse_computer_config
+from .actors.reconcile.held import Held
+from .actors.reconcile.options import RuntimeOptions, settle
+from .actors.socket.credentials import Credentials
+from .wire.base import to_json
+from .wire.codec import Attachment
+from .wire.diagnostics import Diagnostics
+from .wire.envelope import Address
+from .wire.errors import ConfigValidationError, Failure, ShutdownError, SmcpError, to_failure
+from .wire.lifecycle import Operation, Phase, State, Verdict, admit
+from .wire.message import Ask
+from .wire.messages.mcp import ServerStatus
+from .wire.messages.projection import ChangeResult, ControlServer, MountServer, SyncConfig, UnmountServer
+from .wire.messages.socket import Connect, Join, Leave, LinkTarget
+
+R = TypeVar("R")
+
+JOIN_LIMIT = 35.0
+"""Seconds for a join; its acknowledgement is waited for 30 s (R-LIFE-12)."""
+CHANGE_LIMIT = 120.0
+"""Seconds for a change of the server set; servers are waited for elsewhere."""
+
+logger = logging.getLogger(__name__)
+
+
+class Computer:
+    """One Computer. Its methods are for the event loop it was started in (asyncio).
+
+    Make it with `from_config`; as a context manager it starts, and shuts down at the end.
+    """
+
+    def __init__(self, config: ComputerConfig, options: RuntimeOptions) -> None:
+        self._config = config
+        self._options = options
+        self._turns = Turns()
+        self._bulletin = Bulletin(config.name)
+        self._link_numbers = itertools.count(1)
+        self._held = Held(config)
+        self._auth: Mapping[str, Any] | None = None
+        self._failures: dict[Operation, Failure] = {}
+        self._crew: Crew | None = None
+
+    @classmethod
+    def from_config(
+        cls, config: ComputerConfig | Mapping[str, Any] | str | bytes, options: RuntimeOptions | None = None
+    ) -> Computer:
+        """A Computer that has done nothing yet: no file, process, connection or task (R-CFG-1).
+
+        Raises:
+            ConfigValidationError, ConflictError, PolicyError: One error with all findings (R-CFG-2).
+        """
+        parsed = config if isinstance(config, ComputerConfig) else parse_computer_config(config).config
+        settled, warnings = settle(options or RuntimeOptions(), parsed)
+        for warning in warnings:
+            logger.warning("option %s %s", warning.field, warning.reason)
+        return cls(parsed, settled)
+
+    async def __aenter__(self) -> Computer:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with anyio.CancelScope(shield=True):
+            await self.shutdown(force=error is not None)
+
+    # -- what it is now -------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """Its protocol name."""
+        return self._config.name
+
+    @property
+    def config(self) -> ComputerConfig:
+        """The held configuration (R-CFG-8)."""
+        return self._config
+
+    @property
+    def phase(self) -> Phase:
+        """Where its life is (R-LIFE-1)."""
+        return self._bulletin.phase
+
+    @property
+    def state(self) -> State:
+        """The phase, or `degraded` while something is open that `diagnostics` names."""
+        return self._bulletin.state
+
+    @property
+    def office(self) -> str | None:
+        """The office it is in."""
+        return self._bulletin.standing.office
+
+    def observe(self, listener: Listener) -> Callable[[], None]:
+        """Calls `listener` for every state change from now on, in order, once each (R-LIFE-26).
+
+        It must return at once; what it raises is logged. Returns the function that ends it; shutdown ends all.
+        """
+        return self._bulletin.observe(listener)
+
+    async def wait_for(self, *states: State) -> State:
+        """Waits until phase or state is one of these, and returns the state."""
+        return await self._bulletin.wait_for(*states)
+
+    async def diagnostics(self) -> Diagnostics:
+        """Everything there is to know (R-LIFE-23); waits for no operation and no server."""
+        known = await self._crew.view() if self._crew is not None else CrewView()
+        return Diagnostics(
+            name=self.name,
+            phase=self.phase,
+            state=self.state,
+            sequence=self._bulletin.sequence,
+            office=self.office,
+            commit=known.projection.commit,
+            servers=known.projection.servers,
+            degradations=known.degradations,
+            findings=known.projection.findings,
+            failures=dict(self._failures),
+            link=known.link,
+            link_failure=self._bulletin.standing.failure,
+            actors=known.actors,
+        )
+
+    # -- operations -------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Brings the local runtime up: actors, then servers, for which it waits a moment only (R-LIFE-6, DEC-37).
+
+        Raises:
+            ConflictError: It is shut down (`lifecycle`), or a stop cut in (`interrupted`).
+            SmcpError: Explicit inputs are invalid or home is unusable; everything opened is released (R-LIFE-8).
+        """
+        async with self._operation("start", interruptible=True):
+            if self._admit("start") == "no_op":
+                return
+            self._bulletin.during("starting")
+            try:
+                await self._open()
+            except BaseException as error:
+                with anyio.CancelScope(shield=True):
+                    await self._release()
+                failed = isinstance(error, Exception)
+                self._bulletin.settle("error" if failed else "stopped", code=getattr(error, "code", None))
+                raise
+            self._bulletin.settle("started")
+            self._degradations_moved()
+        connection = self._config.connection
+        if connection is not None and connection.auto_connect:
+            await self.connect()
+
+    async def connect(
+        self, url: str | None = None, *, office: str | None = None, auth: Mapping[str, Any] | None = None
+    ) -> None:
+        """Connects, and joins an office if one is named here or in the configuration.
+
+        Args:
+            url, office, auth: In place of those of `connection`; `auth` also in place of the provider's.
+        Raises:
+            ConfigValidationError: There is no URL, or one that is unusable.
+            ProtocolVersionError, AuthError, NetworkError: R-LIFE-12.
+            ConflictError, PolicyError: The join was refused (`join_failed`); the connection stays.
+        """
+        async with self._operation("connect", interruptible=True):
+            target = self._target(url)
+            same = self._bulletin.standing.wish.target in (None, target)
+            if self._admit("connect", same_target=same) == "no_op":
+                return
+            self._auth = auth
+            self._bulletin.standing.connecting(target)
+            self._bulletin.refresh()
+            try:
+                limit = self._options.connect_timeout_s * 2
+                self._bulletin.standing.reported(await self._ask(SOCKET, Connect(target), limit))
+            except BaseException as error:
+                self._bulletin.standing.refused()
+                self._bulletin.refresh(code=getattr(error, "code", None))
+                raise
+            self._bulletin.refresh()
+            wanted = office or (self._config.connection.office_id if self._config.connection else None)
+            if wanted is not None:
+                await self._join(wanted)
+
+    async def join(self, office: str) -> None:
+        """Joins an office, leaving the present one first.
+
+        Raises:
+            ConflictError, PolicyError, NetworkError: R-LIFE-12; it stays connected.
+        """
+        async with self._operation("join"):
+            verdict = self._admit("join", same_office=office == self.office)
+            if verdict == "switch":
+                await self._leave()
+            if verdict != "no_op":
+                await self._join(office)
+
+    async def leave(self) -> None:
+        """Drains, then leaves the office (DEC-26). In no office there is nothing to do."""
+        async with self._operation("leave"):
+            if self._admit("leave", wished=self._bulletin.standing.wish.office is not None) == "go":
+                await self._leave()
+
+    async def disconnect(self) -> None:
+        """Drains, leaves and ends the connection; servers go on running (R-LIFE-14)."""
+        async with self._operation("disconnect"):
+            if self._admit("disconnect") == "go":
+                await self._hang_up(self._options.drain_timeout_s)
+                self._bulletin.settle("started")
+
+    async def sync_config(self, config: ComputerConfig | Mapping[str, Any] | str | bytes) -> ChangeResult:
+        """Replaces the held configuration and applies the difference (R-LIFE-15, R-LIFE-18).
+
+        Raises:
+            ConfigValidationError, ConflictError, PolicyError: It is invalid; nothing changed.
+            PartialFailureError: Some items failed; the state is `degraded`.
+        """
+        new = config if isinstance(config, ComputerConfig) else parse_computer_config(config).config
+        async with self._operation("sync_config", interruptible=True):
+            verdict = self._admit("sync_config")
+            if new == self._config:
+                return ChangeResult(self._crew.overview.status.commit if self._crew is not None else 0)
+            if verdict == "replace":
+                self._config = new
+                self._bulletin.settle("stopped" if self.phase == "error" else self.phase)
+                return ChangeResult(0)
+            if new.name != self._config.name:
+                raise ConfigValidationError("a running Computer keeps its name", field="name", code="name_changed")
+            self._bulletin.during("syncing")
+            try:
+                text = Attachment(to_json(canonical(new)))
+                result = await self._ask(RECONCILE, SyncConfig(text), CHANGE_LIMIT)
+                self._config = new
+                return result
+            finally:
+                self._bulletin.settle("started")
+
+    async def mount(self, server: Mapping[str, Any]) -> ChangeResult:
+        """Adds or replaces one server until the Computer stops (R-CORE-9)."""
+        async with self._operation("manage"):
+            self._admit("manage")
+            text = Attachment(to_json(dict(server)))
+            return await self._ask(RECONCILE, MountServer(text), CHANGE_LIMIT)
+
+    async def unmount(self, bundle_id: str) -> ChangeResult:
+        """Removes a mounted server."""
+        async with self._operation("manage"):
+            self._admit("manage")
+            return await self._ask(RECONCILE, UnmountServer(bundle_id), CHANGE_LIMIT)
+
+    async def control(self, bundle_id: str, action: Literal["start", "stop", "restart"]) -> ServerStatus:
+        """Starts, stops or restarts one server of the set.
+
+        Raises:
+            ConfigValidationError: There is none of this bundle_id (`unknown_server`).
+        """
+        async with self._operation("manage"):
+            self._admit("manage")
+            return await self._ask(RECONCILE, ControlServer(bundle_id, action), CHANGE_LIMIT)
+
+    async def stop(self) -> None:
+        """Ends all service activity; the intent stays, and it can start again (R-LIFE-19)."""
+        with self._turns.cut_in():
+            async with self._operation("stop"):
+                if self._admit("stop") == "no_op":
+                    return
+                try:
+                    await self._wind_down(self._options.drain_timeout_s)
+                finally:
+                    self._bulletin.settle("stopped")
+
+    async def shutdown(self, *, force: bool = False) -> None:
+        """Stops for good (R-LIFE-20). A second caller waits for the first.
+
+        Args:
+            force: Answers calls in flight at once instead of draining.
+        Raises:
+            ShutdownError: Something could not be cleaned up; everything was attempted, and it is shut down.
+        """
+        with self._turns.cut_in():
+            async with self._operation("shutdown"):
+                if self._admit("shutdown") == "no_op":
+                    return
+                try:
+                    await self._wind_down(0.0 if force else self._options.drain_timeout_s)
+                finally:
+                    self._bulletin.settle("shutdown")
+                    self._bulletin.close()
+
+    def kill_actor(self, address: str) -> bool:
+        """Kills an actor on the spot, as a fault would; its supervisor restarts it. `False` when there is none."""
+        return self._crew is not None and self._crew.house.supervisor.kill_child(Address(address))
+
+    # -- inside: operations ---------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _operation(self, operation: Operation, *, interruptible: bool = False) -> AsyncIterator[None]:
+        """The turn of an operation; its failure is kept for the diagnostics."""
+        try:
+            async with self._turns.take(operation, interruptible=interruptible):
+                yield
+        except SmcpError as error:
+            self._failures[operation] = to_failure(error)
+            raise
+        self._failures.pop(operation, None)
+
+    def _admit(self, operation: Operation, **facts: bool) -> Verdict:
+        return admit(operation, self.phase, **facts)
+
+    async def _ask(self, target: Address, message: Ask[R], limit: float) -> R:
+        assert self._crew is not None
+        return await self._crew.ask(target, message, limit)
+
+    async def _join(self, office: str) -> None:
+        self._bulletin.standing.reported(await self._ask(SOCKET, Join(office), JOIN_LIMIT))
+        self._bulletin.refresh()
+
+    async def _leave(self) -> None:
+        grace = self._options.drain_timeout_s
+        try:
+            await self._ask(SOCKET, Leave(grace), grace + JOIN_LIMIT)
+        finally:
+            self._bulletin.standing.left()
+            self._bulletin.refresh()
+
+    async def _hang_up(self, grace: float) -> None:
+        self._bulletin.during("disconnecting")
+        if self._crew is not None:
+            await self._crew.hang_up(grace)
+        self._bulletin.standing.ended()
+
+    async def _wind_down(self, grace: float) -> None:
+        """Everything of R-LIFE-19, in its order, each step bounded."""
+        if self._bulletin.standing.wish.target is not None:
+            await self._hang_up(grace)
+        self._bulletin.during("stopping")
+        crew, self._crew = self._crew, None
+        if crew is not None and (errors := [*await crew.halt(grace), *await crew.dismiss()]):
+            raise ShutdownError("not everything ended as it should", causes=errors)
+
+    # -- inside: what runs ------------------------------------------------------------------
+
+    async def _open(self) -> None:
+        """The crew of a started Computer; what was opened of one that fails is released by the caller."""
+        self._held = Held(self._config)
+        self._crew = crew = await Crew.muster(
+            self._held,
+            self._options,
+            credentials=Credentials(self._auth_now, lambda: self._held.secrets),
+            wish=lambda: self._bulletin.standing.wish,
+            link_numbers=self._link_numbers,
+            on_change=self._degradations_moved,
+            on_link=self._bulletin.link_moved,
+            on_actor=self._actor_died,
+        )
+        crew.house.on_collapse(self._collapsed)
+        if self._options.auto_start:
+            await crew.overview.launched(self._options.start_wait_s)
+
+    async def _release(self) -> None:
+        crew, self._crew = self._crew, None
+        if crew is not None:
+            await crew.dismiss()
+
+    def _auth_now(self) -> Any:
+        """The credentials of this handshake, or something to await for them."""
+        if self._auth is not None:
+            return self._auth
+        provider = self._options.auth_payload_provider
+        if provider is not None:
+            return provider() if callable(provider) else provider
+        return self._config.connection.auth if self._config.connection is not None else None
+
+    def _target(self, url: str | None) -> LinkTarget:
+        connection = self._config.connection or Connection()
+        wanted = url or connection.url
+        if wanted is None:
+            raise ConfigValidationError("there is no Server to connect to", field="connection.url", code="no_url")
+        return LinkTarget(wanted, connection.namespace, connection.socketio_path, connection.headers)
+
+    # -- inside: what is heard ----------------------------------------------------------------
+
+    def _actor_died(self, address: str, returns: bool) -> None:
+        if address == SOCKET:
+            self._bulletin.link_lost(returns=returns)
+
+    def _degradations_moved(self) -> None:
+        if self._crew is not None:
+            self._bulletin.degrade(degraded=bool(self._crew.overview.degradations))
+
+    def _collapsed(self, failure: BaseException | None) -> None:
+        """Bus or supervisor are gone though nobody asked: an invariant of ours is broken."""
+        logger.error("the actors of %s are gone: %s", self.name, type(failure).__name__)
+        self._crew = None
+        self._bulletin.settle("error", code="collapsed")
