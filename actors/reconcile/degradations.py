@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...wire.errors import SmcpError
 from ...wire.messages.mcp import ServerStatus
 from ...wire.messages.projection import Degradation
 
@@ -69,3 +70,9 @@ def degradation_of(status: ServerStatus, now: float) -> Degradation | None:
 def is_settled_well(status: ServerStatus) -> bool:
     """Whether a server works or is meant to be off, so that what was wrong with it no longer counts."""
     return status.connection == "connected" or status.activation == "stopped"
+
+
+def degradation_of_error(bundle_id: str, error: SmcpError, now: float) -> Degradation:
+    """The degradation of a server that an operation failed for; `now` in Unix seconds."""
+    hint = error.retry_hint or _HINTS.get(error.category)
+    return Degradation("server", bundle_id, error.category, error.code, now, error.message, hint)

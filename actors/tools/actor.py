@@ -118,7 +118,7 @@ class ToolActor(Actor):
         self._ready.set()
         for note in set(self._catalogue.notes) - set(before.notes):
             logger.warning("tools: %s", note)
-        return Applied(self._catalogue.tools != before.tools, self._catalogue.notes)
+        return Applied(self._catalogue.tools != before.tools, self._catalogue.notes, self._catalogue.signature)
 
     @handler(concurrent=1024)
     async def list_tools(self, _: ListTools) -> ToolList:

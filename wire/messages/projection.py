@@ -126,3 +126,13 @@ class ControlServer(Ask[ServerStatus]):
 
     bundle_id: str
     action: Literal["start", "stop", "restart"]
+
+
+class HaltServers(Ask[None]):
+    """Ends all servers side by side, each with at most `drain` seconds for its calls; no start is let in afterwards.
+
+    What is queued for a start ends at once (DEC-3, R-LIFE-19). The projection is empty then.
+    """
+
+    lane = "control"
+    drain: float

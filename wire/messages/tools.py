@@ -33,10 +33,15 @@ class ServerTools(Record):
 
 
 class Applied(Record):
-    """Acknowledgement of a commit: whether what the Agent sees changed."""
+    """Acknowledgement of a commit: whether what the Agent sees changed.
+
+    `signature` tells states of the slice apart also over restarts of the actor: equal ones look the same to an
+    Agent, `""` is an empty slice. `None` leaves it to `changed`.
+    """
 
     changed: bool
     notes: tuple[str, ...] = ()
+    signature: str | None = None
 
 
 class ApplyTools(Ask[Applied]):

@@ -1,0 +1,420 @@
+"""`reconcile`: owns the server set, starts and ends the actors of its servers, and makes the commits.
+
+Operations decide and commit one after another; what a server takes its time for happens
+behind them, in the order of that server alone (DEC-37). Facts only mark what to look at.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import anyio
+
+from ...wire.codec import Attachment
+from ...wire.errors import ConfigValidationError, ConflictError, PolicyError, SmcpError
+from ...wire.messages.kernel import ActorDown, ActorParked, ActorUp
+from ...wire.messages.mcp import LaunchPlan, ResourcesListed, ServerStatus, ServerStatusChanged, ToolsListed
+from ...wire.messages.projection import (
+    ChangeResult,
+    ControlServer,
+    EndStart,
+    GetConfig,
+    GetLaunchPlan,
+    GetProjectionStatus,
+    GrantStart,
+    HaltServers,
+    MountServer,
+    ProjectedConfig,
+    ProjectionStatus,
+    Slice,
+    SyncConfig,
+    UnmountServer,
+)
+from ...wire.protocol import ACK_BUDGET
+from ..kernel import Actor, handler, observer
+from . import directories
+from .committer import Committer, Projection
+from .computer_config import ComputerConfig, parse_computer_config
+from .config_projection import project_config
+from .degradations import Degradations, degradation_of_error
+from .feeds import feeds
+from .findings import Findings, render
+from .held import Held
+from .inputs import Definition
+from .json_text import load
+from .keeper import ServerKeeper, bundle_id_of
+from .lanes import Lanes
+from .layers import embed_layers, merge_settings, read_flag_files, read_flag_settings
+from .options import RuntimeOptions
+from .plan import Plan, plan
+from .policies import ServerPolicies
+from .rendering import Renderer, policies_of
+from .resolution import Chain
+from .server_entry import read_entry
+from .server_set import Judge, Layer, SetEntry, enable_all, resolve_inputs, resolve_servers
+from .start_gate import StartGate
+from .start_places import StartPlaces
+
+logger = logging.getLogger(__name__)
+
+_FRAME_RESERVE = 1_024
+_GATE_SLACK = 15.0
+"""Seconds a start may need beyond its own budget to be given up, before its place is taken back."""
+
+
+class ReconcileActor(Actor):
+    """Owner of one Computer's server set.
+
+    Args:
+        held: What outlives this actor.
+        keeper: Starts and ends the actors of servers.
+        options: Settled options.
+        slices: The slices somebody answers for, beside the configuration.
+        chain: Sources of input values.
+        judge: The approval gate.
+        wall_clock: Unix seconds.
+    """
+
+    def __init__(
+        self,
+        held: Held,
+        keeper: ServerKeeper,
+        options: RuntimeOptions,
+        *,
+        slices: Iterable[Slice] = ("tool_list",),
+        chain: Chain | None = None,
+        judge: Judge = enable_all,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._held = held
+        self._keeper = keeper
+        self._options = options
+        self._slices = tuple(slices)
+        self._renderer = Renderer(options, chain or Chain())
+        self._judge = judge
+        self._wall_clock = wall_clock
+        self._definitions: dict[str, Definition] = {}
+        self._policies: dict[str, ServerPolicies] = {}
+        self._order: tuple[str, ...] = ()
+        self._degradations = Degradations()
+        self._turn = anyio.Lock()
+
+    async def started(self) -> None:
+        """Builds the set, then lets servers start behind the first commit.
+
+        Raises:
+            ConfigValidationError, ConflictError, PolicyError: A flag file is missing or faulty (R-SCOPE-3, R-LIFE-8).
+        """
+        gate = StartGate(
+            self._options.max_concurrent_starts,
+            self._options.max_concurrent_per_launcher,
+            self._options.server_start_timeout_s + _GATE_SLACK,
+        )
+        self._places = StartPlaces(gate, self.now)
+        served = feeds(
+            self._held,
+            self._slices,
+            policies=lambda: self._policies,
+            order=lambda: self._order,
+            skill_roots=self._skill_roots,
+        )
+        self._committer = Committer(self._held, self, self._project, served)
+        self._lanes = Lanes(
+            self._held,
+            self._keeper,
+            self.ask,
+            drain=self._options.drain_timeout_s,
+            placement_of=lambda bundle_id: self._policies[bundle_id].placement,
+            could_not=self._could_not,
+            ended=self._ended,
+        )
+        if self._held.flags is None:
+            paths, settings = self._options.flag_mcp_config, self._options.flag_settings
+            self._held.settings = await anyio.to_thread.run_sync(read_flag_settings, settings)
+            self._held.flags = await anyio.to_thread.run_sync(read_flag_files, tuple(paths))
+        kept = self._keeper.children()
+        self._adopt(self._resolve(self._held.config, self._held.mounts))
+        if not self._options.auto_start and not self._held.is_running:
+            self._held.stopped.update(self._held.servers)
+        self._held.is_running = True
+        self.tasks.start_soon(self._committer.run, name="commits")
+        self.tasks.start_soon(self._places.run, name="start places")
+        self.tasks.start_soon(self._launch, frozenset(kept), name="first starts")
+
+    # -- answers ------------------------------------------------------------------------
+
+    @handler
+    def config(self, _: GetConfig) -> ProjectedConfig:
+        """The configuration of the last commit."""
+        return ProjectedConfig(Attachment(self._held.projection), self._held.commit)
+
+    @handler
+    def status(self, _: GetProjectionStatus) -> ProjectionStatus:
+        """Everything known without asking anybody."""
+        return ProjectionStatus(
+            self._held.commit,
+            tuple(self._status_of(bundle_id) for bundle_id in self._held.servers),
+            self._degradations.snapshot(),
+            (*self._held.findings, *self._committer.notes, *self._held.facts.notes()),
+            self._committer.filled,
+        )
+
+    @handler(concurrent=256)
+    async def launch_plan(self, message: GetLaunchPlan) -> LaunchPlan:
+        """One rendering for one start; a restart that was rendered already takes that (R-INPUT-21)."""
+        member = self._member(message.bundle_id)
+        if not member.may_run:
+            raise _may_not_run(member)
+        prepared = self._lanes.take_prepared(member.bundle_id)
+        if prepared is not None:
+            return prepared
+        entry, policies = member.entry, self._policies[member.bundle_id]
+        made = await self._renderer.render(entry, self._definitions, policies, is_automatic=not message.interactive)
+        if not self._lanes.handed_out(member.bundle_id, entry.launch_shape):
+            self.tasks.start_soon(self._lanes.settle, member.bundle_id, name=f"settle {member.bundle_id}")
+        return made
+
+    @handler(concurrent=4096)
+    async def grant(self, message: GrantStart) -> None:
+        """Waits for a place under the start caps."""
+        await self._places.take(message.bundle_id, message.launcher)
+
+    @handler
+    def end_start(self, message: EndStart) -> None:
+        """Gives a place back."""
+        self._places.give_back(message.bundle_id)
+
+    # -- changes ------------------------------------------------------------------------
+
+    @handler(concurrent=64)
+    async def sync(self, message: SyncConfig) -> ChangeResult:
+        """Replaces the configuration (R-LIFE-15). An invalid one changes nothing."""
+        parsed = parse_computer_config(message.config.data)
+        async with self._turn:
+            result = await self._change(parsed.config, self._held.mounts)
+            self._held.findings = tuple(render(warning) for warning in parsed.warnings)
+            return result
+
+    @handler(concurrent=64)
+    async def mount(self, message: MountServer) -> ChangeResult:
+        """Adds or replaces one server of this run (R-MCP-9)."""
+        findings = Findings("mount")
+        entry = read_entry(load(message.server.data, "mount"), "server", findings)
+        findings.raise_if_any("mount")
+        assert entry is not None
+        async with self._turn:
+            return await self._change(self._held.config, {**self._held.mounts, entry.bundle_id: entry})
+
+    @handler(concurrent=64)
+    async def unmount(self, message: UnmountServer) -> ChangeResult:
+        """Takes a mounted server away; what a lower layer declares under its id shows again."""
+        async with self._turn:
+            mounts = dict(self._held.mounts)
+            if mounts.pop(message.bundle_id, None) is None:
+                member = self._member(message.bundle_id)
+                raise ConflictError(
+                    f"{message.bundle_id} is declared by {member.source}, not mounted",
+                    code="not_mounted",
+                    bundle_id=message.bundle_id,
+                )
+            return await self._change(self._held.config, mounts)
+
+    @handler(concurrent=64)
+    async def control(self, message: ControlServer) -> ServerStatus:
+        """Starts, stops or restarts one server; changes no intent (R-MGMT-4)."""
+        member = self._member(message.bundle_id)
+        if message.action == "stop":
+            return await self._lanes.stop(member.bundle_id)
+        if not member.may_run:
+            raise _may_not_run(member)
+        act = self._lanes.start if message.action == "start" else self._lanes.restart
+        return await act(member.bundle_id)
+
+    @handler(concurrent=4)
+    async def halt(self, message: HaltServers) -> None:
+        """Ends everything side by side and empties the projection."""
+        self._places.close()
+        await self._lanes.halt(message.drain)
+        self._held.halted()
+        self._definitions = {}
+        await self._committer.commit()
+
+    # -- facts --------------------------------------------------------------------------
+
+    @observer
+    def on_status(self, fact: ServerStatusChanged) -> None:
+        """Follows a server on its two axes."""
+        bundle_id = fact.status.bundle_id
+        if bundle_id not in self._held.servers:
+            return
+        self._held.facts.take_status(fact)
+        self._degradations.follow(fact.status, self._wall_clock())
+        self._committer.mark()
+
+    @observer
+    def on_tools(self, fact: ToolsListed) -> None:
+        """Takes a server's tools in."""
+        if fact.bundle_id in self._held.servers:
+            self._held.facts.take_tools(fact)
+            self._committer.mark()
+
+    @observer
+    def on_resources(self, fact: ResourcesListed) -> None:
+        """Takes a server's resources in."""
+        if fact.bundle_id in self._held.servers:
+            self._held.facts.take_resources(fact)
+            self._committer.mark()
+
+    @observer
+    def on_up(self, fact: ActorUp) -> None:
+        """A neighbour that lives again needs its slice, a server's actor its order to start."""
+        self._committer.forget(fact.address)
+        bundle_id = bundle_id_of(fact.address)
+        if bundle_id is not None and fact.incarnation > 1:
+            self.tasks.start_soon(self._lanes.settle, bundle_id, name=f"settle {bundle_id}")
+
+    @observer
+    def on_down(self, fact: ActorDown) -> None:
+        """A dead server actor holds no place and serves no tools."""
+        bundle_id = bundle_id_of(fact.address)
+        if bundle_id is None:
+            return
+        self._places.give_back(bundle_id)
+        self._lanes.actor_died(bundle_id)
+        if fact.next_try is not None:
+            self._lost(bundle_id, "backing_off", fact.reason)
+
+    @observer
+    def on_parked(self, fact: ActorParked) -> None:
+        """An actor that was given up for now."""
+        bundle_id = bundle_id_of(fact.address)
+        if bundle_id is not None:
+            self._lost(bundle_id, "parked", fact.reason)
+
+    def _lost(self, bundle_id: str, phase: str, reason: str) -> None:
+        if bundle_id in self._held.servers:
+            now = self._wall_clock()
+            status = self._held.facts.actor_died(bundle_id, phase, f"its actor ended: {reason}", now)
+            self._degradations.follow(status, now)
+            self._committer.mark()
+
+    # -- the set ------------------------------------------------------------------------
+
+    async def _change(self, config: ComputerConfig, mounts: dict[str, Any]) -> ChangeResult:
+        """Decides, commits, and leaves what takes time to the lanes. Holds the turn."""
+        layers = self._resolve(config, mounts)
+        desired = resolve_servers(layers, self._judge)
+        wanted = plan(self._held.servers, desired)
+        failed = await self._prepare(wanted, desired, layers, config)
+        for bundle_id in failed:
+            desired[bundle_id] = self._held.servers[bundle_id]
+        self._held.config, self._held.mounts = config, mounts
+        if not self._options.auto_start:
+            self._held.stopped.update(wanted.start)
+        for bundle_id in wanted.stop:
+            self._degradations.close("server", bundle_id)
+        self._adopt(layers, desired)
+        number = await self._committer.commit()
+        for bundle_id in (*wanted.stop, *wanted.start, *wanted.restart):
+            self.tasks.start_soon(self._lanes.settle, bundle_id, name=f"settle {bundle_id}")
+        restart = tuple(bundle_id for bundle_id in wanted.restart if bundle_id not in failed)
+        return ChangeResult(number, wanted.start, wanted.stop, restart, wanted.remeta, failed)
+
+    async def _prepare(
+        self, wanted: Plan, desired: dict[str, SetEntry], layers: tuple[Layer, ...], config: ComputerConfig
+    ) -> tuple[str, ...]:
+        """Renders what will be restarted; a server that cannot be rendered keeps running as it is (R-INPUT-21)."""
+        definitions, settings = resolve_inputs(layers), merge_settings(config.settings, self._held.settings)
+        failed = []
+        for bundle_id in wanted.restart:
+            if not self._lanes.is_wanted(bundle_id):
+                continue
+            entry = desired[bundle_id].entry
+            policies = policies_of(entry, settings, self._options)
+            try:
+                rendered = await self._renderer.render(entry, definitions, policies, is_automatic=False)
+                self._lanes.prepare(rendered, entry.launch_shape)
+            except SmcpError as error:
+                failed.append(bundle_id)
+                self._degradations.open(degradation_of_error(bundle_id, error, self._wall_clock()))
+        return tuple(failed)
+
+    def _resolve(self, config: ComputerConfig, mounts: dict[str, Any]) -> tuple[Layer, ...]:
+        return (*embed_layers(config, mounts.values()), *(self._held.flags or ()))
+
+    def _adopt(self, layers: tuple[Layer, ...], servers: dict[str, SetEntry] | None = None) -> None:
+        """Makes the set current; the next commit shows it."""
+        self._held.servers = resolve_servers(layers, self._judge) if servers is None else servers
+        self._definitions = resolve_inputs(layers)
+        settings = merge_settings(self._held.config.settings, self._held.settings)
+        self._policies = {
+            bundle_id: policies_of(member.entry, settings, self._options)
+            for bundle_id, member in self._held.servers.items()
+        }
+        seen = dict.fromkeys(entry.bundle_id for layer in layers for entry in layer.declaration.servers)
+        self._order = tuple(seen)
+        self._committer.mark()
+
+    def _member(self, bundle_id: str) -> SetEntry:
+        member = self._held.servers.get(bundle_id)
+        if member is None:
+            raise ConfigValidationError(
+                f"no server has the bundle_id {bundle_id!r}", code="unknown_server", bundle_id=bundle_id
+            )
+        return member
+
+    def _status_of(self, bundle_id: str) -> ServerStatus:
+        known = self._held.facts.status(bundle_id)
+        member = self._held.servers[bundle_id]
+        if not member.may_run:
+            return ServerStatus(bundle_id, reason=member.reason or "disabled")
+        if known is not None:
+            return known
+        if self._lanes.is_wanted(bundle_id):
+            return ServerStatus(bundle_id, "started", "connecting", "queued")
+        return ServerStatus(bundle_id)
+
+    # -- servers ------------------------------------------------------------------------
+
+    async def _launch(self, kept: frozenset[str]) -> None:
+        """The first starts, all at once; the caps are at the gate. Actors from before say where they stand."""
+        async with anyio.create_task_group() as group:
+            for bundle_id in self._held.servers.keys() | kept:
+                group.start_soon(self._lanes.settle, bundle_id)
+                if bundle_id in kept:
+                    group.start_soon(self._ask_again, bundle_id)
+
+    async def _ask_again(self, bundle_id: str) -> None:
+        """Learns what was missed while this actor was down."""
+        status = await self._lanes.ask_again(bundle_id)
+        if status is not None:
+            self.on_status(ServerStatusChanged(status))
+
+    def _could_not(self, bundle_id: str, error: SmcpError) -> None:
+        self._degradations.open(degradation_of_error(bundle_id, error, self._wall_clock()))
+
+    def _ended(self, bundle_id: str) -> None:
+        self._places.give_back(bundle_id)
+        if bundle_id not in self._held.servers:
+            self._held.facts.forget(bundle_id)
+            self._held.stopped.discard(bundle_id)
+        self._committer.mark()
+
+    # -- the projection -------------------------------------------------------------------
+
+    def _project(self) -> Projection:
+        config, notes = project_config(self._held.servers, self._definitions.values(), ACK_BUDGET - _FRAME_RESERVE)
+        is_filled = bool(self._definitions) or any(member.is_projected for member in self._held.servers.values())
+        return Projection(config, is_filled, notes)
+
+    def _skill_roots(self) -> tuple[str, ...]:
+        roots = self._held.config.skills
+        return roots if roots is not None else (str(directories.resolve(self._options).home / "user"),)
+
+
+def _may_not_run(member: SetEntry) -> PolicyError:
+    why = member.reason or "it is disabled"
+    return PolicyError(f"{member.bundle_id} may not run: {why}", code="not_enabled", bundle_id=member.bundle_id)

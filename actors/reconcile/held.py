@@ -1,0 +1,61 @@
+"""What must outlive the reconcile actor: intents and wishes of one run, held by whoever composes the Computer.
+
+A restarted actor finds here what it was told to do; what is going on now it learns from
+its neighbours. The last projection is kept too, so that lists answer at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from .computer_config import ComputerConfig
+from .server_entry import ServerEntry
+from .server_facts import ServerFacts
+from .server_set import Layer, SetEntry
+
+
+class Held(msgspec.Struct):
+    """Mutable on purpose, and touched by one actor at a time.
+
+    Attributes:
+        config: The embed layer; replaced by a sync only.
+        flags: The flag layer once its files were read.
+        settings: Settings of the flag layer.
+        mounts: Servers mounted for this run, by bundle_id (R-CORE-9).
+        stopped: Servers stopped by hand; everything else that may run is wanted.
+        launched: What each server was last started from (`launch_shape`), by bundle_id.
+        servers: The set as it is; a commit shows it.
+        facts: What servers said last.
+        commit: Number of the last commit.
+        projection: GetComputerConfigRet of the last commit.
+        is_running: Whether the servers were let start; from the first life of the actor until they are halted.
+        signatures: Last signature of each slice, so that a restart is no change (R-PROJ-5).
+        secrets: Values resolved for servers that must not leave this Computer (R-LIFE-22); never shown.
+    """
+
+    config: ComputerConfig
+    flags: tuple[Layer, ...] | None = None
+    settings: dict[str, Any] = {}
+    mounts: dict[str, ServerEntry] = {}
+    stopped: set[str] = msgspec.field(default_factory=set)
+    launched: dict[str, tuple[Any, ...]] = {}
+    servers: dict[str, SetEntry] = {}
+    facts: ServerFacts = msgspec.field(default_factory=ServerFacts)
+    commit: int = 0
+    projection: bytes = b'{"servers":{},"inputs":[]}'
+    signatures: dict[str, str] = {}
+    findings: tuple[str, ...] = ()
+    is_running: bool = False
+    secrets: set[str] = msgspec.field(default_factory=set)
+
+    def __repr__(self) -> str:
+        return f"Held({self.config!r}, commit {self.commit})"
+
+    def halted(self) -> None:
+        """Forgets what belongs to servers that ran; intents stay."""
+        self.servers, self.launched = {}, {}
+        self.stopped.clear()
+        self.facts = ServerFacts()
+        self.is_running = False

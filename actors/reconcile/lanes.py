@@ -1,0 +1,202 @@
+"""Servers, each in its own lane: what is wanted of a server is brought about one step after another (DEC-37).
+
+A lane looks at what is wanted when its turn comes, not at what was wanted when somebody
+asked, so changes that overtake each other still end where the last one meant to go.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import anyio
+
+from ...wire.envelope import Address
+from ...wire.errors import SmcpError
+from ...wire.message import Ask
+from ...wire.messages.mcp import (
+    AnnounceAgain,
+    GetServerStatus,
+    LaunchPlan,
+    RestartServer,
+    ServerStatus,
+    StartServer,
+    StopServer,
+)
+from .held import Held
+from .keeper import ServerKeeper, address_of
+from .policies import Placement
+
+logger = logging.getLogger(__name__)
+
+CONTROL_LIMIT = 20.0
+"""Seconds beside the drain for a server's actor to answer an order."""
+
+LaunchShape = tuple[Any, ...]
+
+R = TypeVar("R")
+
+
+class Order(Protocol):
+    """How a server's actor is asked."""
+
+    async def __call__(self, target: Address, message: Ask[R], *, timeout: float | None = None) -> R: ...
+
+
+class Lanes:
+    """The lanes of one Computer.
+
+    Args:
+        drain: Seconds a stopping server's calls get (DEC-13).
+        placement_of: Where a server's actor runs.
+        could_not: Called when a server could not be brought to what is wanted.
+        ended: Called when a server and its actor have ended.
+    """
+
+    def __init__(
+        self,
+        held: Held,
+        keeper: ServerKeeper,
+        ask: Order,
+        *,
+        drain: float,
+        placement_of: Callable[[str], Placement],
+        could_not: Callable[[str, SmcpError], None],
+        ended: Callable[[str], None],
+    ) -> None:
+        self._held = held
+        self._keeper = keeper
+        self._ask = ask
+        self._drain = drain
+        self._placement_of = placement_of
+        self._could_not = could_not
+        self._ended = ended
+        self._locks: dict[str, anyio.Lock] = {}
+        self._prepared: dict[str, tuple[LaunchPlan, LaunchShape]] = {}
+        self._is_halting = False
+
+    # -- plans --------------------------------------------------------------------------
+
+    def prepare(self, plan: LaunchPlan, shape: LaunchShape) -> None:
+        """Keeps a plan for the restart that is about to happen, and the shape it was made from (R-INPUT-21)."""
+        self._prepared[plan.bundle_id] = (plan, shape)
+
+    def take_prepared(self, bundle_id: str) -> LaunchPlan | None:
+        """The plan kept for a restart, once; the server counts as started from it."""
+        prepared = self._prepared.pop(bundle_id, None)
+        if prepared is None:
+            return None
+        self._held.launched[bundle_id] = prepared[1]
+        return prepared[0]
+
+    def handed_out(self, bundle_id: str, shape: LaunchShape) -> bool:
+        """Notes what a server starts from; `False` when its entry has changed meanwhile, so that it has to settle."""
+        self._held.launched[bundle_id] = shape
+        member = self._held.servers.get(bundle_id)
+        return member is not None and member.entry.launch_shape == shape
+
+    # -- wishes -------------------------------------------------------------------------
+
+    def is_wanted(self, bundle_id: str) -> bool:
+        """Whether a server should be running."""
+        return self._may_live(bundle_id) and bundle_id not in self._held.stopped
+
+    async def settle(self, bundle_id: str) -> None:
+        """Brings a server to what is wanted of it now."""
+        async with self._lock(bundle_id):
+            try:
+                if self._may_live(bundle_id):
+                    await self._bring_up(bundle_id)
+                elif bundle_id in self._keeper.children():
+                    await self._retire(bundle_id, self._drain)
+            except SmcpError as error:
+                logger.warning("%s could not be brought up: %s", bundle_id, error.code)
+                self._could_not(bundle_id, error)
+            finally:
+                self._prepared.pop(bundle_id, None)
+
+    async def start(self, bundle_id: str) -> ServerStatus:
+        """Starts a server on request; one that runs is left alone."""
+        self._held.stopped.discard(bundle_id)
+        async with self._lock(bundle_id):
+            await self._ensure_child(bundle_id)
+            return await self._order(bundle_id, StartServer())
+
+    async def stop(self, bundle_id: str) -> ServerStatus:
+        """Stops a server on request, until it is started on request."""
+        self._held.stopped.add(bundle_id)
+        async with self._lock(bundle_id):
+            self._held.launched.pop(bundle_id, None)
+            if bundle_id not in self._keeper.children():
+                return ServerStatus(bundle_id)
+            return await self._order(bundle_id, StopServer(self._drain))
+
+    async def restart(self, bundle_id: str) -> ServerStatus:
+        """Restarts a server on request; when it cannot be rendered the old one keeps running (R-INPUT-21)."""
+        self._held.stopped.discard(bundle_id)
+        async with self._lock(bundle_id):
+            await self._ensure_child(bundle_id)
+            return await self._order(bundle_id, RestartServer(self._drain))
+
+    def actor_died(self, bundle_id: str) -> None:
+        """The actor lost what it was told; its next life is told again."""
+        self._held.launched.pop(bundle_id, None)
+
+    async def ask_again(self, bundle_id: str) -> ServerStatus | None:
+        """What a server's actor says of itself now, and its listings once more; `None` when it does not answer."""
+        questions: tuple[Ask[ServerStatus], ...] = (AnnounceAgain(), GetServerStatus())
+        for question in questions:
+            try:
+                return await self._order(bundle_id, question)
+            except SmcpError as error:
+                logger.info("%s does not say where it stands: %s", bundle_id, error.code)
+        return None
+
+    async def halt(self, drain: float) -> None:
+        """Ends all servers side by side; none is started afterwards."""
+        self._is_halting = True
+        async with anyio.create_task_group() as group:
+            for bundle_id in tuple(self._keeper.children()):
+                group.start_soon(self._end, bundle_id, drain)
+
+    # -- steps, inside a lane -------------------------------------------------------------
+
+    def _lock(self, bundle_id: str) -> anyio.Lock:
+        return self._locks.setdefault(bundle_id, anyio.Lock())
+
+    def _may_live(self, bundle_id: str) -> bool:
+        member = self._held.servers.get(bundle_id)
+        return member is not None and member.may_run and not self._is_halting
+
+    async def _bring_up(self, bundle_id: str) -> None:
+        await self._ensure_child(bundle_id)
+        if not self.is_wanted(bundle_id):
+            return
+        launched = self._held.launched.get(bundle_id)
+        if launched is None:
+            await self._order(bundle_id, StartServer())
+        elif launched != self._held.servers[bundle_id].entry.launch_shape:
+            await self._order(bundle_id, RestartServer(self._drain))
+
+    async def _end(self, bundle_id: str, drain: float) -> None:
+        async with self._lock(bundle_id):
+            await self._retire(bundle_id, drain)
+
+    async def _retire(self, bundle_id: str, drain: float) -> None:
+        """Ends a server and its actor; its capabilities were withdrawn before (R-LIFE-16)."""
+        try:
+            await self._order(bundle_id, StopServer(drain), beside=drain)
+        except SmcpError as error:
+            logger.info("%s did not stop by itself: %s", bundle_id, error.code)
+        await self._keeper.stop_child(bundle_id)
+        self._held.launched.pop(bundle_id, None)
+        self._ended(bundle_id)
+
+    async def _ensure_child(self, bundle_id: str) -> None:
+        if bundle_id not in self._keeper.children():
+            await self._keeper.start_child(bundle_id, self._placement_of(bundle_id))
+
+    async def _order(self, bundle_id: str, order: Ask[ServerStatus], beside: float | None = None) -> ServerStatus:
+        limit = CONTROL_LIMIT + (self._drain if beside is None else beside)
+        return await self._ask(address_of(bundle_id), order, timeout=limit)

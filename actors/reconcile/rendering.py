@@ -1,0 +1,87 @@
+"""One rendering of one server for one actual start: inputs resolved, placeholders replaced, env file read.
+
+Nothing is kept from one rendering to the next (R-INPUT-19, R-INPUT-20).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from ...wire.messages.mcp import LaunchPlan
+from .directories import home_of_user
+from .env_file import parse_env_file
+from .findings import Findings
+from .inputs import Definition
+from .launch import LaunchContext, launch_plan, render_entry
+from .options import RuntimeOptions
+from .placeholders import Surroundings
+from .policies import Layer, ServerPolicies, read_runtime, settle
+from .resolution import Chain, ResolveFor, resolve
+from .server_entry import ServerEntry
+
+logger = logging.getLogger(__name__)
+
+
+def policies_of(entry: ServerEntry, settings: Mapping[str, Any], options: RuntimeOptions) -> ServerPolicies:
+    """The settled policies of a server: settings for it, its own keys, settings for all, options, table."""
+    defaults, by_id = read_runtime(settings.get("mcpServerRuntime"), "mcpServerRuntime", Findings())
+    own: Layer = {"health_check": entry.health_check, "reconnect": entry.reconnect}
+    return settle([by_id.get(entry.bundle_id, {}), own, defaults, options.policy_layer])
+
+
+class Renderer:
+    """Renders servers with the options of one run.
+
+    Args:
+        options: Settled options.
+        chain: Sources of values beside the environment and the definitions.
+    """
+
+    def __init__(self, options: RuntimeOptions, chain: Chain) -> None:
+        self._options = options
+        self._chain = chain
+
+    async def render(
+        self,
+        entry: ServerEntry,
+        definitions: Mapping[str, Definition],
+        policies: ServerPolicies,
+        *,
+        is_automatic: bool,
+    ) -> LaunchPlan:
+        """The plan of one start.
+
+        Raises:
+            MissingInputError, InvalidSelectionError, ConfigValidationError, StartupError: It cannot be rendered.
+        """
+        environ = self._options.environ
+        around = Surroundings(environ, home_of_user(environ), os.sep)
+        context = LaunchContext(
+            around, self._options.project_root or os.getcwd(), policies, self._options.server_start_timeout_s
+        )
+        asked = ResolveFor(entry.bundle_id, is_automatic=is_automatic)
+        values = await resolve(entry.referenced_inputs, definitions, environ, self._chain, asked)
+        rendered = render_entry(entry, values, context)
+        notes = list(rendered.notes)
+        file_env: dict[str, str] = {}
+        if rendered.env_file is not None and entry.type == "stdio":
+            file_env, file_notes = await anyio.to_thread.run_sync(_read_env_file, rendered.env_file)
+            notes.extend(file_notes)
+        for note in notes:
+            logger.warning("%s: %s", entry.bundle_id, note)
+        return launch_plan(entry, rendered, file_env, context)
+
+
+def _read_env_file(path: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        return {}, (f"the env file could not be read ({type(error).__name__}) and was left out",)
+    values, notes = parse_env_file(text)
+    return values, tuple(f"env file, {note}" for note in notes)
