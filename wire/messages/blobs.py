@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..codec import Attachment
-from ..message import Ask, Record, Tell
+from ..message import Ask, Record
 from .channels import BlobSource
 
 
@@ -46,10 +48,13 @@ class BlobChunk(Record):
 
 
 class GetBlobChunk(Ask[BlobChunk]):
-    """One `client:get_blob`. Raises `PeerError` with a 4018 payload."""
+    """One `client:get_blob`. `offset` is whatever JSON was sent: what is wrong with it is a range fault (C-BLOB-9).
+
+    Raises `PeerError` with a 4018 payload.
+    """
 
     handle: str
-    offset: int
+    offset: Any = None
     max_bytes: int | None = None
 
 
@@ -59,7 +64,7 @@ class PutAnswer(Record):
     fields: Attachment
 
 
-class PutBlobChunk(Ask[PutAnswer]):
+class ReceiveChunk(Ask[PutAnswer]):
     """One `client:put_blob`: `request` is its payload as JSON, checked here in the order of C-UP-4…18.
 
     Raises `PeerError` with a 4019 payload.
@@ -69,14 +74,17 @@ class PutBlobChunk(Ask[PutAnswer]):
     request: Attachment
 
 
-class OfficeChanged(Tell):
-    """The office the Computer is in now, `""` for none: decides office tags and ends foreign uploads (C-UP-27)."""
+class ChangeOffice(Ask[None]):
+    """The office the Computer is in now, `""` for none: decides office tags and ends foreign uploads (C-UP-27).
+
+    An ask, because nothing may be served to the new office before this is done.
+    """
 
     lane = "control"
     office_id: str
 
 
-class AgentLeft(Tell):
+class EndUploads(Ask[None]):
     """The Agent of the office left; its uploads end (C-UP-27)."""
 
     lane = "control"

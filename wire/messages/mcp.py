@@ -145,6 +145,12 @@ class RestartServer(Ask[ServerStatus]):
     drain: float = 5.0
 
 
+class AnnounceAgain(Ask[ServerStatus]):
+    """Publishes the present status and the last listings once more, for a neighbour that lost them in a restart."""
+
+    lane = "control"
+
+
 class GetServerStatus(Ask[ServerStatus]):
     """The present status; never waits for the server (F-14)."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from ..codec import Attachment
-from ..message import Ask, Record
+from ..message import Ask, Fact, Record
 from .channels import ResourceSlice
 from .tools import Applied
 
@@ -56,4 +58,66 @@ class GetSkillFile(Ask[SkillFile]):
 
 
 class RescanSkills(Ask[None]):
-    """Scans the user roots again, now."""
+    """Scans again, now: the tree of one plugin by its name, or the user roots when none is named."""
+
+    plugin: str | None = None
+
+
+class RefreshSkills(Ask[None]):
+    """Stages the skills of one MCP server again, and replies once that is done (C-SKILL-30)."""
+
+    bundle_id: str
+
+
+class SkillNote(Record):
+    """One diagnostic: which source it is about, the file or URI in it, and what is wrong. Never sent to an Agent."""
+
+    level: Literal["error", "warning", "debug"]
+    owner: str
+    place: str
+    text: str
+
+
+class SkillState(Record):
+    """One registered skill as management sees it. Orphans are invisible to Agents (C-SKILL-56)."""
+
+    name: str
+    source: str
+    path: str
+    description: str
+    orphan: bool = False
+    version: str | None = None
+
+
+class SkillStatus(Record):
+    """Everything `skills` knows. `staging` are servers whose skills are being staged now."""
+
+    skills: tuple[SkillState, ...]
+    notes: tuple[SkillNote, ...] = ()
+    staging: tuple[str, ...] = ()
+    watching: bool = False
+
+
+class GetSkillStatus(Ask[SkillStatus]):
+    """The registry with its orphans, and the diagnostics that hold; waits for nothing."""
+
+    lane = "control"
+
+
+class CleanedUp(Record):
+    """Directories that were deleted."""
+
+    paths: tuple[str, ...]
+
+
+class CleanUpSkills(Ask[CleanedUp]):
+    """Deletes staged packages whose skill is an orphan or not registered. Only ever on a user's word (C-SKILL-56)."""
+
+
+class SkillsNoted(Fact):
+    """The errors and warnings about skills changed; these hold now."""
+
+    notes: tuple[SkillNote, ...]
+
+    def coalesce_key(self) -> str:
+        return "skills"
