@@ -7,7 +7,8 @@ hand in this process, so that what is measured is the Server; the Computer answe
 processor time is that of the Server's process, which does not depend on who else uses the
 machine. Rounds are interleaved and medians shown.
 
-    ours         our Server as `smcp server` runs it (aiohttp, uvloop)
+    ours         our Server on aiohttp and uvloop
+    ours-audit   the same with the security log at INFO, as `smcp server` runs it: one line a call, here to /dev/null
     ours-asgi    our Server as an ASGI application under uvicorn with uvloop and httptools
     library      a relay that is nothing but `server.call` of python-socketio, on aiohttp and uvloop, packets by msgspec
 """
@@ -17,8 +18,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import logging
 import multiprocessing
 import os
+import socket
 import statistics
 import sys
 import time
@@ -43,6 +46,11 @@ async def _ours(ready: Connection) -> None:
         await asyncio.Event().wait()
 
 
+async def _ours_audit(ready: Connection) -> None:
+    logging.basicConfig(level=logging.INFO, filename=os.devnull)
+    await _ours(ready)
+
+
 async def _ours_asgi(ready: Connection) -> None:
     import uvicorn  # noqa: PLC0415
 
@@ -51,12 +59,10 @@ async def _ours_asgi(ready: Connection) -> None:
     from smcp_runtime.server.options import ServerOptions  # noqa: PLC0415
 
     app = create_asgi_app(ServerOptions(auth=ANONYMOUS))
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", lifespan="off"))
-    running = asyncio.create_task(server.serve())
-    while not server.started:
-        await asyncio.sleep(0.01)
-    ready.send(f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}")
-    await running
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+    ready.send(f"http://127.0.0.1:{listening.getsockname()[1]}")
+    await server.serve([listening])
 
 
 async def _library(ready: Connection) -> None:
@@ -89,6 +95,7 @@ async def _library(ready: Connection) -> None:
 
 VARIANTS: dict[str, Callable[[Connection], Awaitable[None]]] = {
     "ours": _ours,
+    "ours-audit": _ours_audit,
     "ours-asgi": _ours_asgi,
     "library": _library,
 }
@@ -133,15 +140,15 @@ class Pair:
 
 
 async def _join(http: aiohttp.ClientSession, url: str, role: str, name: str) -> aiohttp.ClientWebSocketResponse:
-    socket = await http.ws_connect(f"{url}/socket.io/?EIO=4&transport=websocket&a2c_version=0.4.0", max_msg_size=0)
-    await socket.receive_str()
-    await socket.send_str("40/smcp,")
-    await socket.receive_str()
+    websocket = await http.ws_connect(f"{url}/socket.io/?EIO=4&transport=websocket&a2c_version=0.4.0", max_msg_size=0)
+    await websocket.receive_str()
+    await websocket.send_str("40/smcp,")
+    await websocket.receive_str()
     join = json.dumps(["server:join_office", {"role": role, "name": name, "office_id": "o"}])
-    await socket.send_str(f"42/smcp,0{join}")
-    while not (await socket.receive_str()).startswith("43/smcp,0"):
+    await websocket.send_str(f"42/smcp,0{join}")
+    while not (await websocket.receive_str()).startswith("43/smcp,0"):
         pass
-    return socket
+    return websocket
 
 
 async def measure(url: str, pid: int, arguments: argparse.Namespace) -> tuple[float, float, float]:

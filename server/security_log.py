@@ -17,38 +17,54 @@ _SHOWN = 200
 
 Level = Literal["warning", "info"]
 
+_NUMBERS: dict[str, int] = {"warning": logging.WARNING, "info": logging.INFO}
+_encode = msgspec.json.Encoder().encode
+
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the log; the time is added by the logging system.
 
-    `action` is what happened, from a closed vocabulary of ours; `code` the numeric code the peer was given.
+    `action` is what happened, from a closed vocabulary of ours; `who` the peer, as `identify` writes it; `code` the
+    numeric code the peer was given.
     """
 
     level: Level
     action: str
-    address: str = ""
-    user_agent: str = ""
-    sid: str = ""
+    who: str = ""
     office: str = ""
     event: str = ""
     code: int | None = None
     req_id: str = ""
 
 
-def write(record: Record, logger: logging.Logger | None = None) -> None:
+def identify(*, address: str = "", user_agent: str = "", sid: str = "") -> str:
+    """A peer in words of the log; made once per connection."""
+    named = (("address", address), ("user_agent", user_agent), ("sid", sid))
+    return " ".join(f"{name}={_quote(value)}" for name, value in named if value)
+
+
+def write(record: Record) -> None:
     """Writes a record as one line `action key="value" …`, empty fields left out."""
-    logger = logger or logging.getLogger(LOGGER)
-    level = logging.WARNING if record.level == "warning" else logging.INFO
+    logger, level = logging.getLogger(LOGGER), _NUMBERS[record.level]
     if logger.isEnabledFor(level):
-        logger.log(level, "%s", render(record))
+        # Where in our source it was written says nothing, and finding out costs more than the line.
+        logger.handle(logger.makeRecord(LOGGER, level, "(security)", 0, render(record), (), None))
 
 
 def render(record: Record) -> str:
     """The text of a record."""
-    words = [record.action]
-    for name in ("address", "user_agent", "sid", "office", "event", "req_id"):
-        if value := getattr(record, name):
-            words.append(f"{name}={msgspec.json.encode(value[:_SHOWN]).decode()}")
-    if record.code is not None:
-        words.append(f"code={record.code}")
-    return " ".join(words)
+    line = f"{record.action} {record.who}" if record.who else record.action
+    if record.office:
+        line += f" office={_quote(record.office)}"
+    if record.event:
+        line += f" event={_quote(record.event)}"
+    if record.req_id:
+        line += f" req_id={_quote(record.req_id)}"
+    return line if record.code is None else f"{line} code={record.code}"
+
+
+def _quote(value: str) -> str:
+    try:
+        return _encode(value[:_SHOWN]).decode()
+    except UnicodeEncodeError:  # a lone surrogate from an escape
+        return ascii(value[:_SHOWN])

@@ -9,7 +9,7 @@ from ..wire.rooms import Role
 from .limits import Allowance
 from .orders import Ack, Log, Order
 from .refusals import Refusal
-from .security_log import Level, Record
+from .security_log import Level, Record, identify
 
 
 class Session:
@@ -21,6 +21,7 @@ class Session:
         role: Fixed by the first accepted join, kept after a leave (W-ROOM-7); `None` before.
         name: Joined name; `""` while outside.
         office: Office joined; `None` while outside.
+        who: The peer in words of the security log.
         alive: False once the connection has ended.
         calls: Calls forwarded to this Computer that wait for its acknowledgement, by the id of the relay.
         open_calls: Calls of this Agent that wait somewhere.
@@ -28,7 +29,6 @@ class Session:
 
     __slots__ = (
         "_relays",
-        "address",
         "alive",
         "allowance",
         "calls",
@@ -37,8 +37,8 @@ class Session:
         "open_calls",
         "role",
         "sid",
-        "user_agent",
         "version",
+        "who",
     )
 
     def __init__(
@@ -46,8 +46,7 @@ class Session:
     ) -> None:
         self.sid = sid
         self.version = version
-        self.address = address
-        self.user_agent = user_agent
+        self.who = identify(address=address, user_agent=user_agent, sid=sid)
         self.allowance = allowance
         self.role: Role | None = None
         self.name = ""
@@ -69,9 +68,7 @@ class Session:
         return Record(
             level=level,
             action=action,
-            address=self.address,
-            user_agent=self.user_agent,
-            sid=self.sid,
+            who=self.who,
             office=self.office or "",
             event=event,
             code=code,

@@ -15,7 +15,7 @@ from . import security_log
 from .options import ServerOptions
 from .orders import Ack, Emit, Relay
 from .rooms import Orders, Rooms
-from .security_log import Record
+from .security_log import Record, identify
 
 EVENT_HEAD = f"4{EVENT}{NAMESPACE},"
 ACK_HEAD = f"4{ACK}{NAMESPACE},"
@@ -107,10 +107,8 @@ class Shell:
 
     def refuse(self, socket: Peer, sid: str, environ: dict[str, Any], why: str) -> None:
         """Notes a connection the provider did not allow (W-SRV-7)."""
-        agent = user_agent(environ)
-        security_log.write(
-            Record(level="warning", action=why, address=socket.address, user_agent=agent, sid=sid, code=401)
-        )
+        who = identify(address=socket.address, user_agent=user_agent(environ), sid=sid)
+        security_log.write(Record(level="warning", action=why, who=who, code=401))
 
     def dismiss(self, sid: str) -> Peer | None:
         """A connection to the namespace that ended; returns its socket, which may live on."""
@@ -122,7 +120,8 @@ class Shell:
 
     def complain(self, socket: Peer) -> None:
         """Notes a packet that is none."""
-        security_log.write(Record(level="warning", action="malformed packet", address=socket.address, sid=socket.peer))
+        who = identify(address=socket.address, sid=socket.peer)
+        security_log.write(Record(level="warning", action="malformed packet", who=who))
 
     def _push(self, sid: str, frame: str) -> None:
         socket = self._peers.get(sid)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..wire.protocol import PROTOCOL_VERSION, SOCKETIO_PATH, VERSION_REFUSED_CLOSE_CODE
 from ..wire.version import Rejection, check_query, on_path
 from . import security_log
-from .security_log import Record
+from .security_log import Record, identify
 
 if TYPE_CHECKING:
     from aiohttp.web import Request, StreamResponse
@@ -31,9 +31,8 @@ def _judge(query: str | bytes, version: str, address: str, user_agent: str) -> R
     verdict = check_query(query, version)
     if not isinstance(verdict, Rejection):
         return None
-    security_log.write(
-        Record(level="warning", action="handshake refused", address=address, user_agent=user_agent, code=verdict.code)
-    )
+    who = identify(address=address, user_agent=user_agent)
+    security_log.write(Record(level="warning", action="handshake refused", who=who, code=verdict.code))
     return verdict
 
 

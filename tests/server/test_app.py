@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import datetime
+import ipaddress
 import json
+import ssl
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import anyio
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
 import smcp_runtime.server as package
-from smcp_runtime.server import create_asgi_app, create_wsgi_app, serve
+from smcp_runtime.server import create_asgi_app, create_wsgi_app, serve, tls_context
 from smcp_runtime.server.app import Running
 from smcp_runtime.wire.protocol import NAMESPACE
-from support.raw_socket import member, raw_peer
+from support.raw_socket import RawPeer, member, raw_peer
 from support.servers import asgi_server, open_options, serving, wsgi_server
 
 pytestmark = pytest.mark.anyio
@@ -158,3 +165,51 @@ def test_the_face_of_the_package_is_sorted_and_complete() -> None:
     names = package.__all__
     assert sorted(names) == list(names)
     assert all(hasattr(package, name) for name in names)
+
+
+@pytest.mark.spec("W-SRV-6")
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_tls_from_1_2_on_carries_the_whole_protocol(tmp_path: Path, version: ssl.TLSVersion) -> None:
+    certificate, key = self_signed(tmp_path)
+    trusting = ssl.create_default_context(cafile=str(certificate))
+    trusting.minimum_version = trusting.maximum_version = version
+    context = tls_context(str(certificate), str(key))
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    async with serve("127.0.0.1", 0, open_options(), ssl_context=context) as running:
+        assert running.url == f"https://127.0.0.1:{running.port}"
+        connector = aiohttp.TCPConnector(ssl=trusting)
+        async with aiohttp.ClientSession(connector=connector) as http:
+            peer = RawPeer(http, running.url + "/socket.io", {"a2c_version": "0.4.0"})
+            await peer.open_polling()
+            await peer.upgrade()
+            await peer.connect()
+            assert await peer.join("agent", "ag") == [True, None]
+            cipher = peer.tls_cipher()
+            await peer.close()
+        if version is ssl.TLSVersion.TLSv1_3:
+            assert cipher in {"TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256"}
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 and its key, as files."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "smcp test")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
+        .sign(key, hashes.SHA256())
+    )
+    paths = folder / "certificate.pem", folder / "key.pem"
+    paths[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    paths[1].write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return paths

@@ -9,7 +9,7 @@ import pytest
 
 from smcp_runtime.server.limits import AddressBook, Allowance
 from smcp_runtime.server.pending import PendingCalls
-from smcp_runtime.server.security_log import Record, render, write
+from smcp_runtime.server.security_log import Record, identify, render, write
 from smcp_runtime.server.session import Call, Incoming, Session
 
 
@@ -90,9 +90,7 @@ def test_a_log_line_has_its_fields_and_cannot_be_forged() -> None:
     record = Record(
         level="warning",
         action="refused",
-        address="192.0.2.1",
-        user_agent='x"\nWARNING forged',
-        sid="s",
+        who=identify(address="192.0.2.1", user_agent='x"\nWARNING forged', sid="s"),
         office="o\r\n",
         event="e" * 500,
         code=4104,

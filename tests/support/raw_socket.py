@@ -147,6 +147,11 @@ class RawPeer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def tls_cipher(self) -> str:
+        """Name of the negotiated cipher suite."""
+        assert self._ws is not None
+        return str(self._ws.get_extra_info("ssl_object").cipher()[0])
+
     def stop_reading(self) -> None:
         """Takes nothing more off the TCP connection."""
         assert self._ws is not None
