@@ -41,7 +41,7 @@ DEFAULT_TIMEOUT = 30.0
 """Seconds an ask or tell may take when its caller names no limit and works under none."""
 
 
-OVERTIME = 0.25
+OVERTIME = 0.5
 """Seconds beyond its deadline for which a message that left for another process waits to hear how far it came."""
 
 _CLOSED = "the bus was closed while the message was in flight"

@@ -34,6 +34,9 @@ class Deadlines:
         self._wake: Slot | None = None
         self._sleeping_until = math.inf
 
+    def __len__(self) -> int:
+        return len(self._heap)
+
     def add(self, entry: int, deadline: float) -> None:
         """Arms a deadline; `inf` arms nothing."""
         if deadline == math.inf:

@@ -16,7 +16,7 @@ from zmq.backend import Socket as _Bare
 
 from .watch import watch
 
-BATCH = 128
+BATCH = 256
 """Messages received in one turn of the loop, so that a busy peer leaves turns for others."""
 
 CATCH_UP_TURNS = 100

@@ -22,6 +22,7 @@ from ...wire.errors import (
     BusClosed,
     BusError,
     Failure,
+    Overloaded,
     SmcpError,
     Undeliverable,
     from_failure,
@@ -196,8 +197,16 @@ class Link:
         elif settled is not None:
             self._bus.meter.refused(envelope, "refused")
         following = flow.release()
+        while following is not None and following.deadline <= self._bus.clock():
+            # Its own deadline is about to end it; sending it would only cost the peer its time.
+            self._expire(following)
+            following = flow.release()
         if following is not None:
             self._leave(flow, following)
+
+    def _expire(self, envelope: Envelope) -> None:
+        text = f"no place for {envelope.subject} at {envelope.target} became free in time"
+        self._bus.settle(envelope.id, Overloaded(text, details={"executed": "no"}))
 
     def _on_replied(self, header: frames.Replied, body: bytes, attachments: tuple[bytes, ...]) -> None:
         self._end(header.id, Answer(body, attachments))

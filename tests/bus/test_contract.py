@@ -229,7 +229,7 @@ class TestNobody:
             assert caught.value.details["executed"] == "no"
             assert world.near.dead_letters.total == 2
             assert [letter.target for letter in world.near.dead_letters.recent] == ["nowhere", "nowhere"]
-            assert world.meters[0].dead == ["no such address"] * 2
+            assert [why for meter in world.meters for why in meter.dead] == ["no such address"] * 2
 
     async def test_an_address_that_will_be_back_is_lost_not_unknown(self, open_world: OpenWorld) -> None:
         async with open_world() as world:

@@ -47,6 +47,12 @@ class BusNote(Tell):
     padding: bytes = b""
 
 
+class BusElse(Fact):
+    """A fact of another type."""
+
+    number: int = 0
+
+
 class BusSaid(Fact):
     """Something was said; facts about one topic replace each other unless the topic is empty."""
 

@@ -63,9 +63,11 @@ class World:
 
     Attributes:
         remote: Whether a process boundary could lie between the ends.
+        meters: Of all buses a message may pass.
     """
 
-    def __init__(self, near: Bus, far: Bus, tasks: TaskGroup) -> None:
+    def __init__(self, near: Bus, far: Bus, tasks: TaskGroup, meters: list[CountingMeter]) -> None:
+        self.meters = meters
         self.near = near
         self.far = far
         self.tasks = tasks
@@ -73,14 +75,6 @@ class World:
     @property
     def remote(self) -> bool:
         return self.near is not self.far
-
-    @property
-    def meters(self) -> tuple[CountingMeter, CountingMeter]:
-        """Of the near and the far end."""
-        near, far = self.near.meter, self.far.meter
-        assert isinstance(near, CountingMeter)
-        assert isinstance(far, CountingMeter)
-        return near, far
 
     async def serve(self, address: str, **settings: int) -> Scripted:
         """A receiver at the far end that the near end can reach."""
@@ -109,14 +103,17 @@ async def world(kind: str, **limits: Any) -> AsyncIterator[World]:
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
         if kind.startswith("in process"):
-            bus = await stack.enter_async_context(Bus(CountingMeter()))
-            yield World(bus, bus, tasks)
+            meter = CountingMeter()
+            bus = await stack.enter_async_context(Bus(meter))
+            yield World(bus, bus, tasks, [meter])
             return
-        center = await stack.enter_async_context(Bus(CountingMeter()))
+        meters = [CountingMeter()]
+        center = await stack.enter_async_context(Bus(meters[0]))
         hub = await stack.enter_async_context(ZmqHub(center, **limits))
         nodes = []
         for name in ("left", "right") if kind == "node to node" else ("left",):
-            node_bus = await stack.enter_async_context(Bus(CountingMeter()))
+            meters.append(CountingMeter())
+            node_bus = await stack.enter_async_context(Bus(meters[-1]))
             await stack.enter_async_context(ZmqNode(node_bus, hub.endpoint, name, **limits))
             nodes.append(node_bus)
         ends = {
@@ -124,4 +121,4 @@ async def world(kind: str, **limits: Any) -> AsyncIterator[World]:
             "node to hub": (nodes[0], center),
             "node to node": (nodes[0], nodes[-1]),
         }
-        yield World(*ends[kind], tasks)
+        yield World(*ends[kind], tasks, meters)
