@@ -58,11 +58,14 @@ class StartPlaces:
             with anyio.move_on_after(None if expiry is None else max(0.0, expiry - self._clock())):
                 await self._moved.wait()
             self._moved = anyio.Event()
-            self._wake(self._gate.expire(self._clock()))
+            self._admit(self._gate.expire(self._clock()))
 
     def _wake(self, bundle_ids: Iterable[str]) -> None:
+        self._admit(bundle_ids)
+        self._moved.set()
+
+    def _admit(self, bundle_ids: Iterable[str]) -> None:
         for bundle_id in bundle_ids:
             waiter = self._waiters.get(bundle_id)
             if waiter is not None:
                 waiter.set()
-        self._moved.set()
