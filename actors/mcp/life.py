@@ -17,6 +17,7 @@ import anyio
 import msgspec
 
 from ...wire.messages.mcp import LaunchPlan
+from ...wire.redaction import Redaction
 from .calls import Calls
 from .connection import Connection
 from .failures import AuthorizationFailed, ConnectionLost, RequestFailed, StartLimitReached
@@ -26,7 +27,6 @@ from .listing import Kind
 from .lists import Lists
 from .negotiation import HTTP_PATIENCE, STDIO_PATIENCE
 from .opener import Opener
-from .redaction import Redaction
 from .restart_law import backoff
 from .session import Session
 from .start_failure import cause_of

@@ -1,0 +1,115 @@
+"""Redaction by value: every resolved secret is known while it is in use, and taken out of what people see (R-INPUT-23).
+
+By value, because no list of key names is ever complete. A secret is also looked for in the
+forms it takes on the way: inside JSON text, inside a URL, in Python's own quoting.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+from .protocol import REDACTED
+
+SHORTEST = 4
+"""Shorter values are no secrets worth the name, and replacing them would garble everything."""
+SHORTEST_LINE = 12
+"""Shorter lines of a secret of several lines are not looked for by themselves."""
+GENERATIONS = 2
+"""Renderings of one owner that count: while it is replaced, the old one still runs."""
+
+
+class Redaction:
+    """Replaces each of `secrets`, in any of its forms, in a text."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        forms = {form for secret in secrets if len(secret) >= SHORTEST for form in forms_of(secret)}
+        # the longest first: one secret may contain another
+        self._forms = sorted(forms, key=lambda form: (-len(form), form))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing would be replaced."""
+        return not self._forms
+
+    def text(self, text: str) -> str:
+        """The text without secrets."""
+        for form in self._forms:
+            text = text.replace(form, REDACTED)
+        return text
+
+    def texts(self, texts: Iterable[str]) -> tuple[str, ...]:
+        """Each text without secrets."""
+        return tuple(map(self.text, texts))
+
+    def tree(self, value: Any) -> Any:
+        """A JSON-like value without secrets, in its keys too."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self.tree(key): self.tree(element) for key, element in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)(map(self.tree, value))
+        return value
+
+
+class SecretRegistry:
+    """The secrets in use, by who uses them.
+
+    Whoever shows something asks `redaction`; it is made anew only after a change.
+    """
+
+    def __init__(self) -> None:
+        self._owners: dict[str, deque[frozenset[str]]] = {}
+        self._redaction: Redaction | None = Redaction()
+
+    def use(self, owner: str, secrets: Collection[str]) -> None:
+        """Takes the secrets of a new rendering; of the ones before only the last stays."""
+        generations = self._owners.setdefault(owner, deque(maxlen=GENERATIONS))
+        found = frozenset(secrets)
+        if not generations or generations[-1] != found:
+            generations.append(found)
+            self._redaction = None
+
+    def release(self, owner: str) -> None:
+        """Forgets what an owner used; it has ended."""
+        if self._owners.pop(owner, None) is not None:
+            self._redaction = None
+
+    @property
+    def values(self) -> frozenset[str]:
+        """Every secret in use."""
+        return frozenset().union(*(found for generations in self._owners.values() for found in generations))
+
+    @property
+    def redaction(self) -> Redaction:
+        """What replaces every secret that is in use now."""
+        if self._redaction is None:
+            self._redaction = Redaction(self.values)
+        return self._redaction
+
+    def __repr__(self) -> str:
+        return f"SecretRegistry({len(self._owners)} owners)"
+
+
+def forms_of(secret: str) -> frozenset[str]:
+    """A secret as it is, as JSON, URLs, Python's quoting and basic authentication write it, and its longer lines."""
+    encoded = secret.encode("utf-8", "surrogatepass")
+    forms = {
+        secret,
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        repr(secret)[1:-1],
+        quote(encoded, safe=""),
+        quote(encoded),
+        quote_plus(encoded),
+        base64.b64encode(encoded).decode("ascii"),
+    }
+    lines = secret.splitlines()
+    if len(lines) > 1:
+        forms.update(line.strip() for line in lines if len(line.strip()) >= SHORTEST_LINE)
+    return frozenset(form for form in forms if len(form) >= SHORTEST)
