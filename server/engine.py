@@ -103,7 +103,11 @@ class Socket(AsyncSocket):  # type: ignore[misc]
             await self._take(frame)
 
     async def close(self, wait: bool = True, abort: bool = False, reason: str | None = None) -> None:
-        """Ends the connection; the peer's session has been taken care of when this returns."""
+        """Ends the connection; the peer's session has been taken care of when this returns.
+
+        With `abort` the peer is sent no CLOSE packet: its library would take that as a wish never to see it again,
+        while it comes back by itself after an end of the transport.
+        """
         if self.closed or self.closing:
             return
         await super().close(wait=False, abort=abort, reason=reason)
@@ -182,7 +186,7 @@ class Socket(AsyncSocket):  # type: ignore[misc]
         self._heartbeat = self.loop.call_later(self.server.ping_timeout, self._end_soon, reason)
 
     def _end_soon(self, reason: str) -> None:
-        self.server.own(self.close(wait=False, reason=reason))
+        self.server.own(self.close(wait=False, abort=True, reason=reason))
 
 
 class Engine(engineio.AsyncServer):  # type: ignore[misc]
@@ -222,9 +226,9 @@ class Engine(engineio.AsyncServer):  # type: ignore[misc]
             self._addresses.release(socket.address)
 
     async def shutdown(self) -> None:
-        """Closes all connections, telling every peer, within a few seconds."""
+        """Closes all connections within a few seconds; peers will try to come back."""
         for socket in list(self.sockets.values()):
-            self.own(socket.close(wait=False, reason=self.reason.SERVER_DISCONNECT))
+            self.own(socket.close(wait=False, abort=True, reason=self.reason.SERVER_DISCONNECT))
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_SHUTDOWN)
 

@@ -144,7 +144,7 @@ class SyncSocket(LibrarySocket):  # type: ignore[misc]
             self._take(frame)
 
     def close(self, wait: bool = True, abort: bool = False, reason: str | None = None) -> None:
-        """Ends the connection; the peer's session has been taken care of when this returns."""
+        """Ends the connection, as `engine.Socket.close` does."""
         if not self._ending.acquire(blocking=False):
             return
         super().close(wait=False, abort=abort, reason=reason)
@@ -232,7 +232,7 @@ class SyncSocket(LibrarySocket):  # type: ignore[misc]
         self._heartbeat = self.server.clock.call_later(wait, lambda: self._end(self.server.reason.PING_TIMEOUT))
 
     def _end(self, reason: str) -> None:
-        self.close(wait=False, reason=reason)
+        self.close(wait=False, abort=True, reason=reason)
 
 
 class SyncEngine(engineio.Server):  # type: ignore[misc]
@@ -261,9 +261,9 @@ class SyncEngine(engineio.Server):  # type: ignore[misc]
                 self._addresses.release(socket.address)
 
     def shutdown(self) -> None:
-        """Closes all connections, telling every peer."""
+        """Closes all connections; peers will try to come back."""
         for socket in list(self.sockets.values()):
-            socket.close(wait=False, reason=self.reason.SERVER_DISCONNECT)
+            socket.close(wait=False, abort=True, reason=self.reason.SERVER_DISCONNECT)
 
     def _handle_connect(
         self, environ: dict[str, Any], start_response: StartResponse, transport: str, jsonp_index: int | None = None
