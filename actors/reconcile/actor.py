@@ -93,7 +93,7 @@ class ReconcileActor(Actor):
         self._keeper = keeper
         self._options = options
         self._slices = tuple(slices)
-        self._renderer = Renderer(options, chain or Chain())
+        self._renderer = Renderer(options, chain or Chain(), held.secrets.add)
         self._judge = judge
         self._wall_clock = wall_clock
         self._definitions: dict[str, Definition] = {}
@@ -273,7 +273,11 @@ class ReconcileActor(Actor):
         """A neighbour that lives again needs its slice, a server's actor its order to start."""
         self._committer.forget(fact.address)
         bundle_id = bundle_id_of(fact.address)
-        if bundle_id is not None and fact.incarnation > 1:
+        if bundle_id is None:
+            return
+        # Facts of its former life are all read by now, and the new one counts its sessions anew.
+        self._held.facts.ended(bundle_id)
+        if fact.incarnation > 1:
             self.tasks.start_soon(self._lanes.settle, bundle_id, name=f"settle {bundle_id}")
 
     @observer
@@ -398,7 +402,9 @@ class ReconcileActor(Actor):
 
     def _ended(self, bundle_id: str) -> None:
         self._places.give_back(bundle_id)
-        if bundle_id not in self._held.servers:
+        if bundle_id in self._held.servers:
+            self._held.facts.ended(bundle_id)
+        else:
             self._held.facts.forget(bundle_id)
             self._held.stopped.discard(bundle_id)
         self._committer.mark()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, get_args
 
 import anyio
 import msgspec
@@ -84,7 +84,7 @@ class Committer:
     @property
     def filled(self) -> tuple[Slice, ...]:
         """Slices that are not empty now."""
-        return tuple(slice_ for slice_, signature in self._held.signatures.items() if signature)  # type: ignore[misc]
+        return tuple(name for name in get_args(Slice) if self._held.signatures.get(name))
 
     def mark(self) -> None:
         """Says that something may have changed; the next commit looks."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from ...wire.messages.mcp import LaunchPlan
 from .directories import home_of_user
 from .env_file import parse_env_file
 from .findings import Findings
-from .inputs import Definition
+from .inputs import Definition, kind_of
 from .launch import LaunchContext, launch_plan, render_entry
 from .options import RuntimeOptions
 from .placeholders import Surroundings
@@ -41,11 +41,13 @@ class Renderer:
     Args:
         options: Settled options.
         chain: Sources of values beside the environment and the definitions.
+        register: Called with every secret that was resolved, so that others can keep it inside (R-INPUT-23).
     """
 
-    def __init__(self, options: RuntimeOptions, chain: Chain) -> None:
+    def __init__(self, options: RuntimeOptions, chain: Chain, register: Callable[[str], None]) -> None:
         self._options = options
         self._chain = chain
+        self._register = register
 
     async def render(
         self,
@@ -67,6 +69,9 @@ class Renderer:
         )
         asked = ResolveFor(entry.bundle_id, is_automatic=is_automatic)
         values = await resolve(entry.referenced_inputs, definitions, environ, self._chain, asked)
+        for input_id, value in values.items():
+            if isinstance(value, str) and value and kind_of(definitions[input_id]) == "secret":
+                self._register(value)
         rendered = render_entry(entry, values, context)
         notes = list(rendered.notes)
         file_env: dict[str, str] = {}

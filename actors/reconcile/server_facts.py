@@ -69,12 +69,18 @@ class ServerFacts:
 
     def actor_died(self, bundle_id: str, phase: str, reason: str, now: float) -> ServerStatus:
         """The actor of a server went down and its session with it; the status that follows. `now` in Unix seconds."""
+        self.ended(bundle_id)
         server = self._server(bundle_id)
+        server.status = ServerStatus(bundle_id, "started", "error", phase, reason, "startup", "actor_down", since=now)
+        return server.status
+
+    def ended(self, bundle_id: str) -> None:
+        """The actor of a server is gone; the next one counts its sessions anew. What it listed last is still known."""
+        server = self._server(bundle_id)
+        server.status = None
         for listing in (server.tools, server.resources):
             listing.session = listing.lost = -1
             listing.items = EMPTY
-        server.status = ServerStatus(bundle_id, "started", "error", phase, reason, "startup", "actor_down", since=now)
-        return server.status
 
     def forget(self, bundle_id: str) -> None:
         """The server left the set."""
