@@ -34,6 +34,7 @@ from .tool_result import CallToolResult
 from .upload import Source, Uploaded, upload
 
 BLOB_URI = "a2c-blob:"
+SKILL_DIR = "${TFROBOT_SKILL_DIR}"
 RESUME_WAIT = 30.0
 """Seconds a download waits for a lost connection before it gives up."""
 
@@ -67,6 +68,16 @@ class SkillFile(msgspec.Struct, frozen=True):
     sha256: str
     text: str | None = None
     blob_handle: str | None = None
+
+    def for_model(self, skill: A2CSkillRef) -> str:
+        """The text with the directory of the skill in place of its one placeholder (C-SKILL-72).
+
+        Raises:
+            ValueError: It is no text.
+        """
+        if self.text is None:
+            raise ValueError(f"{self.rel_path} is no text")
+        return self.text.replace(SKILL_DIR, skill.path)
 
 
 class Document(msgspec.Struct, frozen=True):

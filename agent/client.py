@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Literal
 
 import anyio
@@ -13,7 +14,9 @@ import msgspec
 
 from ..bus.link import AuthSource, LinkChange, LinkOptions, Reply, SmcpLink
 from ..wire.backoff import Backoff
+from ..wire.documents import DocumentSummary
 from ..wire.errors import ConfigValidationError, SmcpError
+from ..wire.events import NOTIFY_UPDATE_DESKTOP, NOTIFY_UPDATE_FINDER, NOTIFY_UPDATE_SKILLS
 from ..wire.protocol import (
     AGENT_ACK_WAIT,
     AGENT_TOOL_MARGIN,
@@ -22,7 +25,9 @@ from ..wire.protocol import (
     PROTOCOL_VERSION,
     SOCKETIO_PATH,
 )
+from ..wire.skills import A2CSkillRef
 from .channels import Channels
+from .follow import follow
 from .notices import Notices
 from .room import Room
 from .tool_cache import ToolCache
@@ -184,6 +189,25 @@ class AsyncAgent(Channels):
     def notifications(self) -> Notices:
         """Everything the office tells from now on; ends when the Agent does."""
         return self._room.subscribe()
+
+    def follow_desktop(
+        self, computer: str, *, size: int | None = None, window: str | None = None
+    ) -> AsyncGenerator[tuple[str, ...], None]:
+        """`desktop` now, and again after each change (E-24)."""
+        fetch = functools.partial(self.desktop, computer, size=size, window=window)
+        return follow(self.notifications(), computer, NOTIFY_UPDATE_DESKTOP, fetch)
+
+    def follow_skills(self, computer: str) -> AsyncGenerator[tuple[A2CSkillRef, ...], None]:
+        """`skills` now, and again after each change (E-25, C-SKILL-78)."""
+        fetch = functools.partial(self.skills, computer)
+        return follow(self.notifications(), computer, NOTIFY_UPDATE_SKILLS, fetch)
+
+    def follow_documents(
+        self, computer: str, *, tags: Sequence[str] = (), file_type: str | None = None
+    ) -> AsyncGenerator[tuple[DocumentSummary, ...], None]:
+        """`documents` now, and again after each change (E-32, C-DOC-30)."""
+        fetch = functools.partial(self.documents, computer, tags=tags, file_type=file_type)
+        return follow(self.notifications(), computer, NOTIFY_UPDATE_FINDER, fetch)
 
     async def sole_computer(self) -> str:
         """The name of the Computer, if there is exactly one in the office.

@@ -38,7 +38,10 @@ def _iterating(
     """The same generator, each item waited for."""
 
     def call(self: Agent, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
-        items = method(self._agent, *args, **kwargs)
+        async def begin() -> AsyncGenerator[R, None]:
+            return method(self._agent, *args, **kwargs)
+
+        items = self._run(begin)
         try:
             while (item := self._run(lambda: anext(items, _END))) is not _END:
                 yield cast(R, item)
@@ -188,6 +191,9 @@ class Agent:
     resolve_blobs = _blocking(AsyncAgent.resolve_blobs)
     documents = _blocking(AsyncAgent.documents)
     open_document = _blocking(AsyncAgent.open_document)
+    follow_desktop = _iterating(AsyncAgent.follow_desktop)
+    follow_skills = _iterating(AsyncAgent.follow_skills)
+    follow_documents = _iterating(AsyncAgent.follow_documents)
 
 
 class BlockingNotices:
