@@ -1,4 +1,7 @@
-"""JSON text to a tree that remembers repeated keys, which plain parsers drop without a word (R-MCP-7)."""
+"""JSON text to a tree that remembers repeated keys, which plain parsers drop without a word (R-MCP-7).
+
+Comments are allowed: people write them into their files, and they mean nothing to us.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from ...wire.errors import ConfigValidationError, Finding
+from .files.jsonc import without_comments
 from .findings import item, member
 
 
@@ -30,7 +34,7 @@ def load(text: str | bytes, label: str) -> Any:
     """
     try:
         decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
-        return json.loads(decoded, object_pairs_hook=_object, parse_constant=_refuse)
+        return _parse(decoded)
     except json.JSONDecodeError as fault:
         _fail(label, f"line {fault.lineno} column {fault.colno}: {fault.msg[:1].lower()}{fault.msg[1:]}")
     except UnicodeDecodeError as fault:
@@ -52,6 +56,16 @@ def repeated_keys(tree: Any, path: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(tree, list):
         for index, value in enumerate(tree):
             yield from repeated_keys(value, item(path, index))
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)
+    except json.JSONDecodeError:
+        plain = without_comments(text)
+        if plain == text:
+            raise
+        return json.loads(plain, object_pairs_hook=_object, parse_constant=_refuse)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
