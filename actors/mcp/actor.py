@@ -16,7 +16,9 @@ import msgspec
 from ...wire.codec import Attachment
 from ...wire.envelope import Address
 from ...wire.errors import BusError, PeerError
+from ...wire.message import Fact
 from ...wire.messages.mcp import (
+    AnnounceAgain,
     CallTool,
     GetServerStatus,
     LaunchPlan,
@@ -106,6 +108,7 @@ class McpSupervisor(Actor):
         self._timer: asyncio.TimerHandle | None = None
         self._moved = asyncio.Event()
         self._published: ServerStatus | None = None
+        self._announced: dict[type[Fact], ToolsListed | ResourcesListed] = {}
 
     # -- control ------------------------------------------------------------------------
 
@@ -129,6 +132,14 @@ class McpSupervisor(Actor):
         self._drain = message.drain
         self._handle(Restart())
         return self._status()
+
+    @handler
+    async def announce_again(self, message: AnnounceAgain) -> ServerStatus:
+        status = self._status()
+        self.publish(ServerStatusChanged(status))
+        for fact in self._announced.values():
+            self.publish(fact)
+        return status
 
     @handler
     async def status(self, message: GetServerStatus) -> ServerStatus:
@@ -230,11 +241,13 @@ class McpSupervisor(Actor):
 
     def listed(self, kind: Kind, items: bytes, notes: tuple[str, ...]) -> None:
         if kind == "tools":
-            self.publish(ToolsListed(self._bundle_id, self._session_number, Attachment(items), notes))
+            self._announce(ToolsListed(self._bundle_id, self._session_number, Attachment(items), notes))
         elif kind == "resources" and self._life is not None and self._life.session is not None:
             subscribe = self._life.session.capabilities.subscribe
             number = self._session_number
-            self.publish(ResourcesListed(self._bundle_id, number, Attachment(items), subscribe=subscribe, notes=notes))
+            self._announce(
+                ResourcesListed(self._bundle_id, number, Attachment(items), subscribe=subscribe, notes=notes)
+            )
 
     def call_queued(self, req_id: str, waiting: bool) -> None:
         if req_id:
@@ -269,8 +282,8 @@ class McpSupervisor(Actor):
 
     def _withdraw(self) -> None:
         nothing = Attachment(b"[]")
-        self.publish(ToolsListed(self._bundle_id, self._session_number, nothing))
-        self.publish(ResourcesListed(self._bundle_id, self._session_number, nothing, declared=False))
+        self._announce(ToolsListed(self._bundle_id, self._session_number, nothing))
+        self._announce(ResourcesListed(self._bundle_id, self._session_number, nothing, declared=False))
 
     def _publish_capabilities(self) -> None:
         """Lists that a server does not have are empty, and are known to be."""
@@ -279,9 +292,14 @@ class McpSupervisor(Actor):
         assert session is not None
         nothing = Attachment(b"[]")
         if not session.capabilities.tools:
-            self.publish(ToolsListed(self._bundle_id, self._session_number, nothing))
+            self._announce(ToolsListed(self._bundle_id, self._session_number, nothing))
         if not session.capabilities.resources:
-            self.publish(ResourcesListed(self._bundle_id, self._session_number, nothing, declared=False))
+            self._announce(ResourcesListed(self._bundle_id, self._session_number, nothing, declared=False))
+
+    def _announce(self, fact: ToolsListed | ResourcesListed) -> None:
+        """Publishes a listing, and keeps it for neighbours that lose it in a restart."""
+        self._announced[type(fact)] = fact
+        self.publish(fact)
 
     def _arm_timer(self) -> None:
         if self._timer is not None:
