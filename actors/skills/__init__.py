@@ -1,0 +1,1 @@
+"""The SkillActor: registry, staging, sandbox and watcher of skills."""

@@ -1,0 +1,217 @@
+"""Finds skills that lie on disk: in the user's drop-in roots and in the trees of plugins. Blocking.
+
+Nothing is copied: a skill is registered where it lies, and its SKILL.md is read through the same
+sandbox as every later request (C-SKILL-48…50, C-SKILL-51…53).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from ...wire.messages.skills import PluginSkills, SkillNote
+from ...wire.skill_name import skill_kind
+from ...wire.skills import SKILL_ENTRY, A2CSkillRef
+from .digest import read_slice
+from .forbidden import ForbiddenNames
+from .frontmatter import BadFrontmatter, head_bytes
+from .manifest import Level, Manifest, read_manifest
+from .package_file import open_package_file
+from .registry import Rank
+from .rel_path import Refused
+
+USER: Final = "user"
+"""Owner of all drop-in skills: roots come and go together."""
+
+_READ_LIMIT: Final = 2**40
+"""No limit: only the head of a SKILL.md is read."""
+_WHY: Final = {
+    "traversal": "SKILL.md lies outside the directory of its skill",
+    "forbidden": "SKILL.md is a forbidden file by another name",
+    "not_found": "SKILL.md cannot be read",
+}
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A skill on disk and where it stands in discovery order."""
+
+    ref: A2CSkillRef
+    rank: Rank
+
+
+class Finds(msgspec.Struct, frozen=True):
+    """What a scan found, and what it has to say, by place."""
+
+    skills: tuple[Found, ...] = ()
+    notes: dict[str, tuple[SkillNote, ...]] = {}
+
+
+def plugin_owner(name: str) -> str:
+    """Owner under which the skills of a plugin are registered."""
+    return f"plugin:{name}"
+
+
+def scan_roots(roots: Sequence[str], forbidden: ForbiddenNames) -> Finds:
+    """The skills directly below the roots; of equal names the earlier root's counts."""
+    scan = _Scan(USER, forbidden)
+    for index, root in enumerate(roots):
+        for entry in scan.directories(root):
+            scan.add(entry, "", "user", (0, index, entry.name), missing="debug", clash="warning")
+    return scan.finds()
+
+
+def scan_plugin(plugin: PluginSkills, index: int, forbidden: ForbiddenNames) -> Finds:
+    """The skills in the containers of a plugin.
+
+    Args:
+        index: Its place among the installed plugins.
+    """
+    scan = _Scan(plugin_owner(plugin.plugin), forbidden)
+    root = os.path.realpath(plugin.root)
+    if plugin.plugin == "mcp":
+        scan.say("warning", plugin.root, "a plugin called mcp makes names that look like those of MCP servers")
+    seen: set[str] = set()
+    position = 0
+    for container in plugin.containers:
+        real = os.path.realpath(os.path.join(root, container))
+        if not _is_inside(real, root):
+            scan.say("error", container, "the directory lies outside the plugin")
+        elif real not in seen:
+            seen.add(real)
+            for entry in scan.directories(real):
+                if _is_inside(os.path.realpath(entry.path), root):
+                    rank = (1, index, position)
+                    source = f"marketplace:{plugin.marketplace}"
+                    scan.add(
+                        entry, f"{plugin.plugin}:", source, rank, missing="error", clash="error", version=plugin.version
+                    )
+                    position += 1
+                else:
+                    scan.say("error", entry.path, "the skill lies outside the plugin")
+    return scan.finds()
+
+
+class _Scan:
+    """One scan of one source."""
+
+    def __init__(self, owner: str, forbidden: ForbiddenNames) -> None:
+        self._owner = owner
+        self._forbidden = forbidden
+        self._skills: dict[str, Found] = {}
+        self._notes: dict[str, list[SkillNote]] = {}
+
+    def finds(self) -> Finds:
+        return Finds(tuple(self._skills.values()), {place: tuple(notes) for place, notes in self._notes.items()})
+
+    def say(self, level: Level, place: str, text: str) -> None:
+        self._notes.setdefault(place, []).append(SkillNote(level, self._owner, place, text))
+
+    def directories(self, container: str) -> Iterator[os.DirEntry[str]]:
+        """Directories one level below a container, in name order; a missing container has none."""
+        try:
+            with os.scandir(container) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self.say("error", container, f"the directory cannot be read: {type(error).__name__}")
+            return
+        for entry in found:
+            if entry.name == SKILL_ENTRY:
+                self.say("debug", entry.path, "not looked at: a skill needs a directory of its own")
+            elif not entry.name.startswith(".") and _is_directory(entry):
+                yield entry
+
+    def add(
+        self,
+        entry: os.DirEntry[str],
+        prefix: str,
+        source: str,
+        rank: Rank,
+        *,
+        missing: Level,
+        clash: Level,
+        version: str | None = None,
+    ) -> None:
+        """Takes in one directory, or says why not.
+
+        Args:
+            missing: How bad it is that there is no SKILL.md.
+            clash: How bad it is that the name is taken.
+        """
+        place = os.path.join(entry.path, SKILL_ENTRY)
+        spelled = _entry_file(entry.path)
+        if spelled is None:
+            self.say(missing, entry.path, "no SKILL.md in it; none is looked for any deeper")
+        elif spelled != SKILL_ENTRY:
+            self.say("warning", os.path.join(entry.path, spelled), "not looked at: the name must be SKILL.md")
+        elif skill_kind(entry.name) != "user":
+            self.say("error", entry.path, "the directory's name is not lower-case words with hyphens between them")
+        elif prefix + entry.name in self._skills:
+            self.say(clash, entry.path, "another skill has this name already; the first one counts")
+        elif (manifest := self._manifest(entry, place)) is not None:
+            real = os.path.realpath(entry.path)
+            ref = make_ref(prefix + entry.name, source, real, manifest, version=version)
+            self._skills[ref.name] = Found(ref, rank)
+
+    def _manifest(self, entry: os.DirEntry[str], place: str) -> Manifest | None:
+        try:
+            with open_package_file(entry.path, SKILL_ENTRY, self._forbidden, _READ_LIMIT) as file:
+                head = read_slice(file.found.fd, 0, head_bytes())
+            manifest = read_manifest(head, lambda level, text: self.say(level, place, text))
+        except Refused as refused:
+            self.say("error", place, _WHY.get(refused.reason, refused.reason))
+            return None
+        except (BadFrontmatter, OSError) as bad:
+            self.say("error", place, str(bad) if isinstance(bad, BadFrontmatter) else type(bad).__name__)
+            return None
+        if manifest.name != entry.name:
+            self.say("debug", place, "name: differs from the directory, whose name counts")
+        return manifest
+
+
+def make_ref(
+    name: str, source: str, path: str, manifest: Manifest, *, version: str | None = None, uri: str | None = None
+) -> A2CSkillRef:
+    """The reference of a skill; what is not known is left out (C-SKILL-7)."""
+    return A2CSkillRef(
+        name=name,
+        source=source,
+        path=path,
+        description=manifest.description,
+        uri=msgspec.UNSET if uri is None else uri,
+        license=manifest.license,
+        compatibility=manifest.compatibility,
+        allowed_tools=manifest.allowed_tools,
+        tags=manifest.tags,
+        skill_metadata=manifest.metadata,
+        version=msgspec.UNSET if version is None else version,
+    )
+
+
+def _entry_file(directory: str) -> str | None:
+    """How the SKILL.md of a directory is really spelled; `None` when there is none."""
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return None
+    if SKILL_ENTRY in names:
+        return SKILL_ENTRY
+    return next((name for name in sorted(names) if name.lower() == SKILL_ENTRY.lower()), None)
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _is_inside(path: str, directory: str) -> bool:
+    try:
+        return os.path.commonpath([path, directory]) == directory
+    except ValueError:
+        return False
