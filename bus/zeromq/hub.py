@@ -151,15 +151,16 @@ class ZmqHub:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
+        with anyio.CancelScope(shield=True):
+            await self._say_goodbye()
+        self._tasks.cancel_scope.cancel()
         try:
-            with anyio.CancelScope(shield=True):
-                await self._say_goodbye()
-                self._close()
-                await transport.end_context(self._context)
+            await self._tasks.__aexit__(None, None, None)
         finally:
-            self._tasks.cancel_scope.cancel()
-            ended = await self._tasks.__aexit__(kind, error, trace)
-        return ended
+            self._close()
+            with anyio.CancelScope(shield=True):
+                await transport.end_context(self._context)
+        return None
 
     def nodes(self) -> tuple[NodeStatus, ...]:
         """The nodes that are connected."""

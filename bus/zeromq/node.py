@@ -94,6 +94,7 @@ class ZmqNode:
         self.endpoint = endpoint
         self.state: State = "closed"
         self.refusal: NodeRefused | None = None
+        self._turned_away: NodeRefused | None = None
         self.notices = Notices(bus.now)
         self._bus = bus
         self._keys = keys
@@ -127,25 +128,28 @@ class ZmqNode:
         self._tasks.start_soon(self._keep_connected)
         try:
             await self._first_welcome()
-        except BaseException as error:
-            await self.__aexit__(type(error), error, error.__traceback__)
+        except BaseException:
+            await self._leave()
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
+        await self._leave()
+        return None
+
+    async def _leave(self) -> None:
         with anyio.CancelScope(shield=True):
             await self._say_goodbye()
         self._tasks.cancel_scope.cancel()
         try:
-            ended = await self._tasks.__aexit__(kind, error, trace)
+            await self._tasks.__aexit__(None, None, None)
         finally:
             self._bus.gateway = None
             self.state = "closed"
             with anyio.CancelScope(shield=True):
                 await transport.end_context(self._context)
-        return ended
 
     async def until_stopped(self) -> None:
         """Waits until the node has given up.
@@ -197,8 +201,9 @@ class ZmqNode:
     async def _first_welcome(self) -> None:
         with anyio.move_on_after(self._connect_timeout):
             await self._settled.wait()
-        if self.refusal is not None:
-            raise self.refusal
+        refusal = self.refusal or self._turned_away
+        if self.state != "up" and refusal is not None:
+            raise refusal
         if self.state != "up":
             text = f"no bus answers at {self.endpoint} within {self._connect_timeout:g} s"
             raise NetworkError(text, code="hub_unreachable")
@@ -218,13 +223,16 @@ class ZmqNode:
                 pause = self._unreachable.delay(failures)
                 failures += 1
             else:
-                transient = end.refusal.code in _TRANSIENT
+                self._turned_away = end.refusal
                 refusals += 1
                 logger.warning("the hub refuses this node, attempt %d: %s", refusals, end.refusal.message)
-                if refusals >= self._refusals or not (transient or self._settled.is_set()):
+                if end.refusal.code in _TRANSIENT:
+                    pause = self._unreachable.delay(refusals - 1)
+                elif self._settled.is_set() and refusals < self._refusals:
+                    pause = self._refused.delay(refusals - 1)
+                else:
                     self._give_up(end.refusal)
                     return
-                pause = (self._unreachable if transient else self._refused).delay(refusals - 1)
             await anyio.sleep(pause)
 
     def _give_up(self, refusal: NodeRefused) -> None:
@@ -240,6 +248,7 @@ class ZmqNode:
         socket = transport.node_socket(self._context, self._keys)
         monitor = Monitor(self._context, socket, self._on_change)
         self._end = asyncio.get_running_loop().create_future()
+        self._welcomed = asyncio.get_running_loop().create_future()
         try:
             socket.connect(self._place.url)
             self._drain = Drain(socket, self._receive)
@@ -258,9 +267,14 @@ class ZmqNode:
 
     async def _until_end(self, end: asyncio.Future[End]) -> End:
         while not end.done():
-            await asyncio.wait((end,), timeout=self._pulse.every)
+            await asyncio.wait(
+                (end, self._welcomed), timeout=self._pulse.every, return_when=asyncio.FIRST_COMPLETED
+            )
             if not end.done():
                 self._beat()
+            if self._welcomed.done():
+                # From now on the hub's pulse counts; the first wait was by our own.
+                self._welcomed = asyncio.get_running_loop().create_future()
         return end.result()
 
     def _beat(self) -> None:
@@ -368,6 +382,8 @@ class ZmqNode:
         self.state = "up"
         self._catch_up()
         self._settled.set()
+        if not self._welcomed.done():
+            self._welcomed.set_result(None)
 
     def _catch_up(self) -> None:
         """Tells the hub what has changed here since the greeting."""

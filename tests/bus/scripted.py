@@ -100,9 +100,7 @@ class Scripted:
         message = decode_message(envelope.subject, envelope.body, envelope.attachments)
         self.seen.append(message)
         self.envelopes.append(envelope)
-        token = current.set(
-            Context(self.address, (*envelope.chain, self.address), envelope.deadline, envelope.trace)
-        )
+        token = current.set(Context(self.address, (*envelope.chain, self.address), envelope.deadline, envelope.trace))
         try:
             with anyio.CancelScope() as scope:
                 self._running[envelope.id] = scope
