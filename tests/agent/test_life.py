@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ssl
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
 from smcp_runtime.agent import AsyncAgent, Notices
-from smcp_runtime.server.app import Running, serve
+from smcp_runtime.server.app import Running, serve, tls_context
 from smcp_runtime.server.auth import ANONYMOUS, TokenAuth
 from smcp_runtime.server.options import ServerOptions
 from smcp_runtime.wire.backoff import Backoff
@@ -21,6 +23,7 @@ from smcp_runtime.wire.errors import (
     NetworkError,
     ProtocolVersionError,
 )
+from support.certificates import self_signed
 from support.scripted_computer import ScriptedComputer, tool
 from support.scripted_server import Relay, ScriptedServer
 
@@ -67,6 +70,20 @@ async def test_a_token_opens_the_door_in_auth_or_in_a_header_and_a_wrong_one_doe
         with pytest.raises(AuthError) as refused:
             await agent_of(running.url, auth={"token": "wrong"}).connect()
         assert "wrong" not in str(refused.value)
+
+
+@pytest.mark.spec("W-SRV-6", "R-LIFE-12")
+async def test_an_unknown_certificate_is_refused_unless_it_is_trusted_or_nobody_is_checked(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    options, context = ServerOptions(auth=ANONYMOUS), tls_context(str(certificate), str(key))
+    async with serve(options=options, ssl_context=context) as running:
+        with pytest.raises(NetworkError) as refused:
+            await agent_of(running.url).connect()
+        assert refused.value.code == "tls"
+        trusting = ssl.create_default_context(cafile=str(certificate))
+        for tls in (trusting, False):
+            async with agent_of(running.url, tls=tls) as agent:
+                assert agent.transport == "websocket"
 
 
 @pytest.mark.spec("W-ROOM-15", "W-ROOM-16", "W-AGT-1")
