@@ -244,7 +244,7 @@ async def test_an_event_that_is_asked_of_an_agent_is_acknowledged_with_nothing()
 
 
 @pytest.mark.spec("W-AGT-10", "W-ROOM-27", "DEC-17", "F-78")
-async def test_after_a_restart_of_the_server_the_agent_rejoins_relists_and_refetches() -> None:
+async def test_after_a_lost_connection_the_agent_rejoins_relists_and_refetches() -> None:
     options = ServerOptions(auth=ANONYMOUS)
     async with serve(options=options) as running:
         port = running.port
