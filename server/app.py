@@ -22,7 +22,8 @@ from .options import ServerOptions
 from .version_gate import AsgiApp, AsgiVersionGate, Receive, Scope, Send, aiohttp_gate, path_below_mount
 from .websockets import AiohttpWebSocket, AsgiWebSocket
 
-_STOP = 3.0
+_STOP = 8.0
+_LAST_REQUESTS = 2.0
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -68,17 +69,20 @@ async def serve(
     path = "/" + options.socketio_path.strip("/")
     for pattern in (path, path + "/", path + "/{tail:.*}"):
         app.router.add_route("*", pattern, handler)
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_STOP)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_LAST_REQUESTS)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port, ssl_context=ssl_context)
         await site.start()
         bound = _bound(runner.addresses, host)
         yield Running(_url(host, bound, ssl_context), host, bound, shell)
-        await site.stop()
     finally:
-        await shell.close()
-        await runner.cleanup()
+        # Also when the caller is cancelled: peers are told by the end of their connections.
+        with anyio.move_on_after(_STOP, shield=True):
+            for listening in runner.sites:
+                await listening.stop()
+            await shell.close()
+            await runner.cleanup()
 
 
 class SmcpAsgiApp:

@@ -94,7 +94,7 @@ class AsyncShell(Shell):
         if socket is None:
             raise ConnectionRefusedError(CONNECTION_REFUSED)
         refusal = await why_denied(self.options.auth, Credentials(environ, auth))
-        if refusal is None and socket.closed:
+        if refusal is None and socket.closing:
             refusal = "gone while it was authenticated"
         if refusal is not None:
             self.refuse(socket, sid, environ, refusal)

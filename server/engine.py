@@ -92,7 +92,7 @@ class Socket(AsyncSocket):  # type: ignore[misc]
         """Receives a polling payload, whole or not at all.
 
         Raises:
-            ContentTooLongError, TooManyPackets: It exceeds the limits; the connection ends.
+            BadPayload: It exceeds the limits; the connection ends.
         """
         length = parts.payload_length(environ, self.server.max_http_buffer_size)
         body = b""

@@ -18,8 +18,8 @@ CLOSE_TIMEOUT = 2.0
 _SEPARATOR = "\x1e"
 
 
-class TooManyPackets(exceptions.EngineIOError):  # type: ignore[misc]
-    """A polling payload holds more packets than the limits allow."""
+class BadPayload(exceptions.EngineIOError):  # type: ignore[misc]
+    """A polling payload exceeds the limits or is not text; the connection ends, so that nothing is lost in silence."""
 
 
 class Ready:
@@ -36,27 +36,31 @@ class Ready:
 
 
 def payload_length(environ: dict[str, Any], limit: int) -> int:
-    """Bytes of a polling payload.
+    """Bytes to read of a polling payload; one more than the limit where its length is not known beforehand.
 
     Raises:
-        ContentTooLongError: More than one message may have; the connection ends.
+        BadPayload: It is longer than a message may be.
     """
-    length = int(environ.get("CONTENT_LENGTH") or 0)
-    if length > limit:
-        raise exceptions.ContentTooLongError
-    return length
+    told = environ.get("CONTENT_LENGTH")
+    if not told:
+        return limit + 1 if environ.get("HTTP_TRANSFER_ENCODING") else 0
+    if not (told.isascii() and told.isdigit() and int(told) <= limit):
+        raise BadPayload
+    return int(told)
 
 
 def payload_frames(body: bytes, limits: Limits) -> list[str]:
     """The packets of a polling payload, all or none (F-76).
 
     Raises:
-        TooManyPackets: More than the limits allow; the connection ends, so that nothing is lost in silence.
-        UnicodeDecodeError: It is not text.
+        BadPayload: More than the limits allow, or not text.
     """
-    frames = body.decode().split(_SEPARATOR)
-    if len(frames) > limits.polling_packets:
-        raise TooManyPackets
+    try:
+        frames = body.decode().split(_SEPARATOR)
+    except UnicodeDecodeError:
+        raise BadPayload from None
+    if len(frames) > limits.polling_packets or len(body) > limits.message_bytes:
+        raise BadPayload
     return frames
 
 

@@ -26,7 +26,8 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
         ping_interval: Seconds between heartbeats.
         ping_timeout: Seconds a peer has to answer one.
         cors_allowed_origins: As python-socketio takes it; `None` allows the same origin only.
-        audit: Leave an info line in the security log for each relayed call.
+        audit: Leave an info line in the security log for each relayed call, if that log is at INFO when the Server is
+            made.
     """
 
     auth: AuthProvider = msgspec.field(default_factory=TokenAuth)

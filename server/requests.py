@@ -14,6 +14,7 @@ from msgspec import Meta, Raw
 from ..wire.base import ComputerRequest, Structure, decode_payload
 from ..wire.errors import InvalidPayload
 from ..wire.events import CLIENT_GET_DPE, CLIENT_TOOL_CALL
+from ..wire.packet import MalformedPacket, loads
 from ..wire.protocol import (
     DPE_TIMEOUT,
     DPE_TIMEOUT_MAX,
@@ -111,9 +112,11 @@ def read(tp: type[S], payload: Raw | None) -> S | Refusal:
     if payload is None:
         return malformed("$", "one object")
     try:
-        return decode_payload(tp, bytes(payload))
+        return decode_payload(tp, loads(bytes(payload)))
     except InvalidPayload as fault:
         return malformed(fault.field or "$", fault.expected)
+    except MalformedPacket:
+        return malformed("$", "JSON")
 
 
 def names_a_computer(payload: Raw | None) -> bool:

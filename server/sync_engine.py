@@ -137,7 +137,7 @@ class SyncSocket(LibrarySocket):  # type: ignore[misc]
         """Receives a polling payload, whole or not at all.
 
         Raises:
-            ContentTooLongError, TooManyPackets: It exceeds the limits; the connection ends.
+            BadPayload: It exceeds the limits; the connection ends.
         """
         length = parts.payload_length(environ, self.server.max_http_buffer_size)
         for frame in parts.payload_frames(environ["wsgi.input"].read(length), self.server.limits):

@@ -89,7 +89,7 @@ class AiohttpWebSocket:
             async with asyncio.timeout(CLOSE_TIMEOUT):
                 await self._response.close()
             return
-        if isinstance(self._transport, asyncio.WriteTransport):
+        if self._transport is not None:
             self._transport.abort()
 
 

@@ -124,6 +124,27 @@ async def test_the_lifespan_of_an_asgi_server_ends_its_connections() -> None:
     assert len(app.shell.rooms) == 0
 
 
+@pytest.mark.spec("W-ROOM-25")
+async def test_a_cancelled_server_still_ends_its_connections_and_frees_its_port() -> None:
+    urls: list[str] = []
+
+    async def run(*, task_status: Any) -> None:
+        async with serve(options=open_options()) as running:
+            urls.append(running.url)
+            task_status.started(running)
+            await anyio.sleep_forever()
+
+    async with anyio.create_task_group() as tasks:
+        running = await tasks.start(run)
+        async with member(running.url, "computer", "pc") as pc:
+            tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await pc.until_closed()
+    assert len(running.shell.rooms) == 0
+    async with serve(port=running.port, options=open_options()):
+        pass
+
+
 @pytest.mark.spec("W-HS-18")
 async def test_the_declared_version_is_kept_in_the_socketio_session(kind: str) -> None:
     async with serving(kind) as server, raw_peer(server.url, version="0.4.007") as peer:

@@ -250,6 +250,19 @@ def test_a_binary_or_broken_reply_becomes_500() -> None:
     assert '"code":500' in order.body
 
 
+@pytest.mark.spec("W-GEN-2")
+def test_escapes_only_the_standard_library_reads_pass_in_both_directions() -> None:
+    office = staffed()
+    body = json.dumps(["client:tool_call", tool_call(params={"text": "\ud800"})])
+    office.raw("ag", body)
+    [order] = office.orders
+    assert isinstance(order, Relay)
+    assert order.body == body
+    [answer] = office.rooms.acknowledged("pc", order.id, '[{"text":"\\ud800"}]')
+    assert isinstance(answer, Ack)
+    assert answer.body == '[{"text":"\\ud800"}]'
+
+
 @pytest.mark.spec("W-SRV-4", "W-ERR-5")
 def test_an_empty_object_is_passed_on_unjudged() -> None:
     office = staffed()

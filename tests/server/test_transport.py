@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections.abc import AsyncIterator
 
 import aiohttp
 import anyio
@@ -70,6 +71,35 @@ async def test_a_payload_with_more_packets_than_allowed_ends_the_connection_inst
             assert response.status == 400
         async with http.get(f"{address}&sid={sid}") as response:
             assert response.status == 400
+
+
+@pytest.mark.spec("F-76", "W-GEN-7")
+async def test_a_polling_body_without_a_length_is_read_all_the_same(server: Serving) -> None:
+    async with member(server.url, "computer", "pc", transport="polling") as pc, aiohttp.ClientSession() as http:
+
+        async def pieces() -> AsyncIterator[bytes]:
+            for piece in (b'42/smcp,90["hel', b'lo"]\x1e42/smcp,91["hello"]'):
+                yield piece
+
+        address = f"{server.url}/socket.io/?EIO=4&transport=polling&a2c_version=0.4.0&sid={pc.open_packet['sid']}"
+        async with http.post(address, data=pieces()) as response:
+            assert response.status == 200
+        assert [await pc.next(), await pc.next()] == ["3/smcp,90[]", "3/smcp,91[]"]
+
+
+@pytest.mark.parametrize("body", [b"\xff\xfe", b"4" + b"x" * 10_000])
+async def test_a_polling_body_that_is_no_text_or_too_long_ends_the_connection(kind: str, body: bytes) -> None:
+    options = open_options(limits=Limits(message_bytes=10_000))
+    async with (
+        serving(kind, options) as server,
+        member(server.url, "agent", "ag") as ag,
+        member(server.url, "computer", "pc", transport="polling") as pc,
+        aiohttp.ClientSession() as http,
+    ):
+        address = f"{server.url}/socket.io/?EIO=4&transport=polling&a2c_version=0.4.0&sid={pc.open_packet['sid']}"
+        async with http.post(address, data=body) as response:
+            assert response.status == 400
+        await ag.next(lambda frame: "notify:leave_office" in frame)
 
 
 @pytest.mark.spec("W-GEN-7")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-import msgspec
-
 from smcp_runtime.server.limits import Limits
 from smcp_runtime.server.orders import Ack, Emit, Log, Order, Relay
 from smcp_runtime.server.rooms import Rooms
@@ -112,6 +110,6 @@ def tool_call(computer: str = "pc", **more: Any) -> dict[str, Any]:
 
 
 def _values(body: str) -> list[Any]:
-    values = msgspec.json.decode(body)
+    values = json.loads(body)
     assert isinstance(values, list)
     return values
