@@ -187,6 +187,7 @@ class Computer:
             ConflictError, PolicyError: The join was refused (`join_failed`); the connection stays.
         """
         async with self._operation("connect", interruptible=True):
+            self._admit("connect")
             target = self._target(url)
             same = self._bulletin.standing.wish.target in (None, target)
             if self._admit("connect", same_target=same) == "no_op":

@@ -11,11 +11,12 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+import anyio
 import msgspec
 
 from ..wire.diagnostics import ActorStatus
 from ..wire.envelope import Address
-from ..wire.errors import BusError, SmcpError
+from ..wire.errors import ActorLost, BusError, SmcpError, Undeliverable
 from ..wire.message import Ask
 from ..wire.messages.projection import Degradation, HaltServers, ProjectionStatus
 from ..wire.messages.socket import Disconnect, GetLinkStatus, LinkChanged, LinkStatus
@@ -25,7 +26,7 @@ from .mcp.actor import McpSupervisor
 from .mcp.opener import Opener
 from .reconcile.actor import ReconcileActor
 from .reconcile.held import Held
-from .reconcile.keeper import InlineServers
+from .reconcile.keeper import InlineServers, bundle_id_of
 from .reconcile.options import RuntimeOptions
 from .reconcile.overview import Overview
 from .socket.actor import SocketActor, SocketSettings
@@ -145,9 +146,19 @@ class Crew:
         self._watch.cancel()
         try:
             await self.ask(RECONCILE, HaltServers(grace), grace + HALT_LIMIT)
+        except (ActorLost, Undeliverable):
+            # Nobody to give the order; their own actors end them as well.
+            await self._stop_servers()
         except BusError as error:
             return [f"reconcile: {error.code}"]
         return []
+
+    async def _stop_servers(self) -> None:
+        supervisor = self.house.supervisor
+        async with anyio.create_task_group() as group:
+            for child in supervisor.children():
+                if bundle_id_of(child.address) is not None:
+                    group.start_soon(supervisor.stop_child, child.address)
 
     async def dismiss(self, within: float = CLOSE_LIMIT) -> list[str]:
         """Ends everything, whatever it takes. Returns what went wrong, without secrets."""

@@ -64,10 +64,12 @@ class Standing:
             self._moved(status.phase, status.office)
 
     def learned(self, fact: LinkChanged) -> bool:
-        """The SocketActor announced a change; false when something newer is known already."""
+        """The SocketActor announced a change; false when it is news no more, or of an attempt given up meanwhile."""
         if fact.number <= self._number:
             return False
         self._number = fact.number
+        if self.wish.target is None:
+            return False
         self._moved(fact.phase, fact.office)
         self.failure = fact.error
         return True

@@ -90,3 +90,12 @@ def test_a_refused_first_connection_leaves_no_wish() -> None:
     standing.connecting(TARGET)
     standing.refused()
     assert (standing.phase, standing.wish) == ("started", Wish())
+
+
+@pytest.mark.spec("R-LIFE-5")
+def test_what_an_interrupted_attempt_had_to_say_is_not_believed() -> None:
+    standing = Standing()
+    standing.connecting(TARGET)
+    standing.refused()
+    assert not standing.learned(LinkChanged(1, "connecting", 0))
+    assert standing.phase == "started"

@@ -1,0 +1,14 @@
+"""Whole stacks: real Server, Agent, Computer and MCP servers; every test leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from support.leftovers import nothing_left
+
+
+@pytest.fixture(autouse=True)
+async def clean(anyio_backend: str) -> AsyncIterator[None]:
+    async with nothing_left():
+        yield

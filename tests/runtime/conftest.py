@@ -1,0 +1,15 @@
+"""Computers in the test's own event loop, with real actors; every test leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from support.leftovers import nothing_left
+
+
+@pytest.fixture(autouse=True)
+async def clean(anyio_backend: str) -> AsyncIterator[None]:
+    async with nothing_left():
+        yield
