@@ -184,12 +184,15 @@ async def measure(url: str, pid: int, arguments: argparse.Namespace) -> tuple[fl
 def main() -> None:
     """Measures the variants side by side and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("variants", nargs="*", choices=list(VARIANTS), default=list(VARIANTS))
+    parser.add_argument("variants", nargs="*", metavar="variant")
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--in-flight", type=int, default=32)
     parser.add_argument("--payload", type=int, default=150)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
+    arguments.variants = arguments.variants or list(VARIANTS)
+    if unknown := set(arguments.variants) - set(VARIANTS):
+        parser.error(f"no such variant: {', '.join(sorted(unknown))}")
     spawn = multiprocessing.get_context("spawn")
     results: dict[str, list[tuple[float, float, float]]] = {name: [] for name in arguments.variants}
     for _ in range(arguments.rounds):
