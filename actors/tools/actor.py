@@ -20,6 +20,7 @@ from ...wire.base import to_json
 from ...wire.codec import Attachment
 from ...wire.envelope import Address
 from ...wire.errors import BusError, SmcpError
+from ...wire.messages.blobs import BlobTicket, SpoolBytes
 from ...wire.messages.mcp import CallTool, ServerStatus, ServerStatusChanged
 from ...wire.messages.tools import (
     Applied,
@@ -45,9 +46,11 @@ from .calls import Call, InFlight
 from .confirmation import ConfirmTool, confirm, request_of
 from .exposure import Catalogue, Lost, Refused, Route, build
 from .history import LENGTH, History
-from .shrink import fit_result
+from .offload import OffloadLimits, offload
 
 logger = logging.getLogger(__name__)
+
+BLOBS = Address("blobs")
 
 _FRAME_RESERVE = 4_096
 """Bytes of the acknowledgement that are not the list itself: `req_id`, keys, Socket.IO framing."""
@@ -72,6 +75,7 @@ class ToolSettings(msgspec.Struct, frozen=True):
     vrl_timeout: float = 5.0
     vrl_threads: int = 4
     ack_budget: int = ACK_BUDGET
+    offload: OffloadLimits = OffloadLimits()
     history: int = LENGTH
 
 
@@ -220,7 +224,9 @@ class ToolActor(Actor):
             answer, ended = await self._hand_over(call, route, message)
             if isinstance(answer, bytes) and ended == "answered" and route.vrl and route.vrl.strip():
                 answer = await self._transform(answer, call, route, message)
-            return self._fit(answer, route) if isinstance(answer, bytes) else answer
+            if not isinstance(answer, bytes):
+                return answer
+            return await offload(answer, self._settings.ack_budget, self._settings.offload, self._spool)
         finally:
             self._record(call, route, ended)
 
@@ -251,11 +257,8 @@ class ToolActor(Actor):
             return result
         return vrl.attach(result, event)
 
-    def _fit(self, result: bytes, route: Route) -> bytes:
-        fitting, note = fit_result(result, self._settings.ack_budget)
-        if note:
-            logger.error("%s: %s", route.exposed, note)
-        return fitting
+    async def _spool(self, data: bytes, mime_type: str) -> BlobTicket:
+        return await self.ask(BLOBS, SpoolBytes(Attachment(data), mime_type))
 
     def _record(self, call: Call, route: Route, ended: str) -> None:
         duration = self.now() - call.began

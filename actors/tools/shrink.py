@@ -1,4 +1,4 @@
-"""Making answers fit the acknowledgement budget (C-GEN-7, DEC-18, DEC-33).
+"""Making a tool list fit the acknowledgement budget (C-GEN-7, DEC-18, DEC-33).
 
 The server whose items take the most bytes pays first: its largest return schemas become
 null, then its largest tools are left out. Everybody else stays whole as long as that is
@@ -13,11 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ...wire.results import too_large
-
-VRL_KEY = "a2c_vrl_transformed"
 _encode = msgspec.json.Encoder().encode
-_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class ListedEntry(msgspec.Struct, frozen=True):
@@ -29,24 +25,6 @@ class ListedEntry(msgspec.Struct, frozen=True):
     params_schema: msgspec.Raw
     return_schema: msgspec.Raw | None
     meta: dict[str, Any]
-
-
-def fit_result(result: bytes, budget: int) -> tuple[bytes, str | None]:
-    """A sealed CallToolResult within `budget` bytes, and a note when something had to give way.
-
-    The transformed copy goes first; a result that is still too large becomes an error that names both numbers
-    (W-CALL-21, C-BLOB-28, C-BLOB-29).
-    """
-    if len(result) <= budget:
-        return result, None
-    members = _decode_members(result)
-    meta = msgspec.json.decode(members["meta"]) if "meta" in members else {}
-    if meta.pop(VRL_KEY, None) is not None:
-        members["meta"] = msgspec.Raw(_encode(meta))
-        slim = _encode(members)
-        if len(slim) <= budget:
-            return slim, "the transformed copy of an oversized result was left out"
-    return _encode(too_large(len(result), budget)), f"a result of {len(result)} bytes exceeds {budget} bytes"
 
 
 def fit_tools(entries: Sequence[ListedEntry], budget: int) -> tuple[bytes, tuple[str, ...]]:

@@ -9,7 +9,6 @@ import pytest
 from smcp_runtime.actors.tools.calls import Call
 from smcp_runtime.actors.tools.exposure import Route
 from smcp_runtime.actors.tools.outcome import answer
-from smcp_runtime.actors.tools.shrink import fit_result
 from smcp_runtime.wire.codec import Attachment
 from smcp_runtime.wire.messages.mcp import ToolOutcome
 
@@ -32,22 +31,3 @@ def test_content_structure_and_unknown_members_stay_as_the_server_wrote_them() -
 @spec("W-CALL-19")
 def test_a_result_without_configuration_has_no_metadata_at_all() -> None:
     assert set(json.loads(sealed('{"content":[]}'))) == {"content", "isError"}
-
-
-@spec("W-CALL-21")
-def test_a_result_that_fits_is_not_touched() -> None:
-    assert fit_result(b'{"content":[]}', 100) == (b'{"content":[]}', None)
-
-
-@spec("C-BLOB-28", "W-CALL-21")
-def test_the_transformed_copy_gives_way_before_the_result_does() -> None:
-    big = json.dumps({"content": [], "meta": {"a2c_vrl_transformed": "x" * 500, "own": 1}}).encode()
-    result, note = fit_result(big, 200)
-    assert json.loads(result) == {"content": [], "meta": {"own": 1}}
-    assert note is not None
-
-
-@spec("W-CALL-21", "C-BLOB-29")
-def test_what_still_does_not_fit_becomes_an_error() -> None:
-    result, _ = fit_result(json.dumps({"content": [{"type": "text", "text": "x" * 500}]}).encode(), 400)
-    assert json.loads(result)["meta"] == {"error_code": 4003, "a2c_result_too_large": True}
