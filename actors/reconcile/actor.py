@@ -54,7 +54,15 @@ from .policies import ServerPolicies
 from .rendering import Renderer, policies_of
 from .resolution import Chain
 from .server_entry import read_entry
-from .server_set import Judge, Layer, SetEntry, enable_all, resolve_inputs, resolve_servers
+from .server_set import (
+    Judge,
+    Layer,
+    SetEntry,
+    enable_all,
+    refuse_collisions,
+    resolve_inputs,
+    resolve_servers,
+)
 from .start_gate import StartGate
 from .start_places import StartPlaces
 
@@ -93,12 +101,13 @@ class ReconcileActor(Actor):
         self._keeper = keeper
         self._options = options
         self._slices = tuple(slices)
-        self._renderer = Renderer(options, chain or Chain(), held.secrets.add)
+        self._renderer = Renderer(options, chain or Chain(), held.registry)
         self._judge = judge
         self._wall_clock = wall_clock
         self._definitions: dict[str, Definition] = {}
         self._policies: dict[str, ServerPolicies] = {}
         self._order: tuple[str, ...] = ()
+        self._projected: tuple[dict[str, SetEntry], dict[str, Definition], Projection] | None = None
         self._degradations = Degradations()
         self._turn = anyio.Lock()
 
@@ -136,7 +145,9 @@ class ReconcileActor(Actor):
             self._held.settings = await anyio.to_thread.run_sync(read_flag_settings, settings)
             self._held.flags = await anyio.to_thread.run_sync(read_flag_files, tuple(paths))
         kept = self._keeper.children()
-        self._adopt(self._resolve(self._held.config, self._held.mounts))
+        layers = self._resolve(self._held.config, self._held.mounts)
+        refuse_collisions(resolve_servers(layers, self._judge), resolve_inputs(layers))
+        self._adopt(layers)
         if not self._options.auto_start and not self._held.is_running:
             self._held.stopped.update(self._held.servers)
         self._held.is_running = True
@@ -158,7 +169,7 @@ class ReconcileActor(Actor):
             self._held.commit,
             tuple(self._status_of(bundle_id) for bundle_id in self._held.servers),
             self._degradations.snapshot(),
-            (*self._held.findings, *self._committer.notes, *self._held.facts.notes()),
+            (*self._held.findings, *self._committer.notes, *self._held.facts.notes(), *self._strays()),
             self._committer.filled,
         )
 
@@ -311,6 +322,7 @@ class ReconcileActor(Actor):
         """Decides, commits, and leaves what takes time to the lanes. Holds the turn."""
         layers = self._resolve(config, mounts)
         desired = resolve_servers(layers, self._judge)
+        refuse_collisions(desired, resolve_inputs(layers))
         wanted = plan(self._held.servers, desired)
         failed = await self._prepare(wanted, desired, layers, config)
         for bundle_id in failed:
@@ -381,6 +393,11 @@ class ReconcileActor(Actor):
             return ServerStatus(bundle_id, "started", "connecting", "queued")
         return ServerStatus(bundle_id)
 
+    def _strays(self) -> list[str]:
+        """Servers that have an actor and no entry: never shown to anybody else, and on their way out (R-MCP-11)."""
+        strays = sorted(set(self._keeper.children()) - self._held.servers.keys())
+        return [f"{bundle_id}: has no entry in the set and is not shown to Agents" for bundle_id in strays]
+
     # -- servers ------------------------------------------------------------------------
 
     async def _launch(self, kept: frozenset[str]) -> None:
@@ -406,15 +423,20 @@ class ReconcileActor(Actor):
             self._held.facts.ended(bundle_id)
         else:
             self._held.facts.forget(bundle_id)
+            self._held.registry.release(bundle_id)
             self._held.stopped.discard(bundle_id)
         self._committer.mark()
 
     # -- the projection -------------------------------------------------------------------
 
     def _project(self) -> Projection:
-        config, notes = project_config(self._held.servers, self._definitions.values(), ACK_BUDGET - _FRAME_RESERVE)
-        is_filled = bool(self._definitions) or any(member.is_projected for member in self._held.servers.values())
-        return Projection(config, is_filled, notes)
+        """The configuration as it stands; made anew only for another set."""
+        servers, definitions = self._held.servers, self._definitions
+        if self._projected is None or self._projected[0] is not servers or self._projected[1] is not definitions:
+            config, notes = project_config(servers, definitions.values(), ACK_BUDGET - _FRAME_RESERVE)
+            is_filled = bool(definitions) or any(member.is_projected for member in servers.values())
+            self._projected = (servers, definitions, Projection(config, is_filled, notes))
+        return self._projected[2]
 
     def _skill_roots(self) -> tuple[str, ...]:
         roots = self._held.config.skills

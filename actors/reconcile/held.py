@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from ...wire.redaction import SecretRegistry
 from .computer_config import ComputerConfig
 from .server_entry import ServerEntry
 from .server_facts import ServerFacts
@@ -32,7 +33,7 @@ class Held(msgspec.Struct):
         projection: GetComputerConfigRet of the last commit.
         is_running: Whether the servers were let start; from the first life of the actor until they are halted.
         signatures: Last signature of each slice, so that a restart is no change (R-PROJ-5).
-        secrets: Values resolved for servers that must not leave this Computer (R-LIFE-22); never shown.
+        registry: Secrets resolved for servers, while in use (R-INPUT-23); never shown.
     """
 
     config: ComputerConfig
@@ -48,10 +49,15 @@ class Held(msgspec.Struct):
     signatures: dict[str, str] = {}
     findings: tuple[str, ...] = ()
     is_running: bool = False
-    secrets: set[str] = msgspec.field(default_factory=set)
+    registry: SecretRegistry = msgspec.field(default_factory=SecretRegistry)
 
     def __repr__(self) -> str:
         return f"Held({self.config!r}, commit {self.commit})"
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """Values resolved for servers that must not leave this Computer (R-LIFE-22)."""
+        return self.registry.values
 
     def halted(self) -> None:
         """Forgets what belongs to servers that ran; intents stay."""

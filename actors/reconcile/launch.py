@@ -7,7 +7,7 @@ secrets in clear and is never kept longer than the start it was rendered for.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -60,9 +60,17 @@ def render_entry(entry: ServerEntry, values: Mapping[str, Any], context: LaunchC
 
 
 def launch_plan(
-    entry: ServerEntry, rendered: RenderedEntry, file_env: Mapping[str, str], context: LaunchContext
+    entry: ServerEntry,
+    rendered: RenderedEntry,
+    file_env: Mapping[str, str],
+    context: LaunchContext,
+    secrets: Iterable[str] = (),
 ) -> LaunchPlan:
-    """The plan of one start. Explicit `env` wins over the file (R-MCP-3)."""
+    """The plan of one start. Explicit `env` wins over the file (R-MCP-3).
+
+    Args:
+        secrets: Values in it that must not be shown (R-INPUT-23).
+    """
     parameters, policies = rendered.parameters, context.policies
     common: dict[str, Any] = {
         "bundle_id": entry.bundle_id,
@@ -72,6 +80,7 @@ def launch_plan(
         "health": policies.health,
         "reconnect": policies.reconnect,
         "limits": policies.limits,
+        "secrets": tuple(secrets),
     }
     if entry.type == "stdio":
         cwd = parameters["cwd"]

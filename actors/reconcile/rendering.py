@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import anyio
 
+from ...wire.inputs import CommandInput
 from ...wire.messages.mcp import LaunchPlan
+from ...wire.redaction import SecretRegistry
 from .directories import home_of_user
 from .env_file import parse_env_file
 from .findings import Findings
@@ -41,13 +43,13 @@ class Renderer:
     Args:
         options: Settled options.
         chain: Sources of values beside the environment and the definitions.
-        register: Called with every secret that was resolved, so that others can keep it inside (R-INPUT-23).
+        registry: Learns every secret that was resolved, so that others can keep it inside (R-INPUT-23).
     """
 
-    def __init__(self, options: RuntimeOptions, chain: Chain, register: Callable[[str], None]) -> None:
+    def __init__(self, options: RuntimeOptions, chain: Chain, registry: SecretRegistry) -> None:
         self._options = options
         self._chain = chain
-        self._register = register
+        self._registry = registry
 
     async def render(
         self,
@@ -69,9 +71,10 @@ class Renderer:
         )
         asked = ResolveFor(entry.bundle_id, is_automatic=is_automatic)
         values = await resolve(entry.referenced_inputs, definitions, environ, self._chain, asked)
-        for input_id, value in values.items():
-            if isinstance(value, str) and value and kind_of(definitions[input_id]) == "secret":
-                self._register(value)
+        secrets = [
+            value for input_id, value in values.items() if isinstance(value, str) and _is_secret(definitions[input_id])
+        ]
+        self._registry.use(entry.bundle_id, secrets)
         rendered = render_entry(entry, values, context)
         notes = list(rendered.notes)
         file_env: dict[str, str] = {}
@@ -80,7 +83,12 @@ class Renderer:
             notes.extend(file_notes)
         for note in notes:
             logger.warning("%s: %s", entry.bundle_id, note)
-        return launch_plan(entry, rendered, file_env, context)
+        return launch_plan(entry, rendered, file_env, context, secrets)
+
+
+def _is_secret(definition: Definition) -> bool:
+    """Whether its values must never be shown: a password, or what a command printed (R-INPUT-23)."""
+    return kind_of(definition) == "secret" or isinstance(definition, CommandInput)
 
 
 def _read_env_file(path: str) -> tuple[dict[str, str], tuple[str, ...]]:

@@ -13,6 +13,8 @@ from typing import Literal
 import msgspec
 
 from .declaration import Declaration
+from .env_names import collisions
+from .findings import Findings
 from .inputs import Definition
 from .server_entry import ServerEntry
 
@@ -36,6 +38,7 @@ class SetEntry(msgspec.Struct, frozen=True):
     Attributes:
         source: Label of the declaration it comes from.
         shadowed: Labels of the declarations it hides, strongest first (W-ID-21, F-109).
+        step: The step of the gate that gave the verdict (R-GATE-2); 0 where no step had anything to say.
         reason: Why the verdict is not ENABLED.
     """
 
@@ -44,6 +47,7 @@ class SetEntry(msgspec.Struct, frozen=True):
     source: str
     verdict: Verdict = "ENABLED"
     shadowed: tuple[str, ...] = ()
+    step: int = 0
     reason: str | None = None
 
     @property
@@ -62,15 +66,23 @@ class SetEntry(msgspec.Struct, frozen=True):
         return self.verdict == "ENABLED" and not self.entry.disabled
 
 
-Judge = Callable[[SetEntry], tuple[Verdict, str | None]]
-"""The approval gate: a verdict and its reason for a winning entry."""
+class Judgement(msgspec.Struct, frozen=True):
+    """What the approval gate says of an entry: the verdict, the step that gave it, and why it is not ENABLED."""
+
+    verdict: Verdict = "ENABLED"
+    step: int = 0
+    reason: str | None = None
+
+
+Judge = Callable[[SetEntry], Judgement]
+"""The approval gate, asked about each winning entry."""
 
 ServerSet = Mapping[str, SetEntry]
 
 
-def enable_all(_: SetEntry) -> tuple[Verdict, str | None]:
-    """The verdict of a set without a gate."""
-    return "ENABLED", None
+def enable_all(_: SetEntry) -> Judgement:
+    """The judgement of a set without a gate."""
+    return Judgement()
 
 
 def resolve_servers(layers: Iterable[Layer], judge: Judge = enable_all) -> dict[str, SetEntry]:
@@ -83,8 +95,10 @@ def resolve_servers(layers: Iterable[Layer], judge: Judge = enable_all) -> dict[
             winners[entry.bundle_id] = SetEntry(entry, layer.origin, layer.declaration.label, shadowed=shadowed)
     judged: dict[str, SetEntry] = {}
     for bundle_id in sorted(winners):
-        verdict, reason = judge(winners[bundle_id])
-        judged[bundle_id] = msgspec.structs.replace(winners[bundle_id], verdict=verdict, reason=reason)
+        found = judge(winners[bundle_id])
+        judged[bundle_id] = msgspec.structs.replace(
+            winners[bundle_id], verdict=found.verdict, step=found.step, reason=found.reason
+        )
     return judged
 
 
@@ -95,6 +109,19 @@ def resolve_inputs(layers: Iterable[Layer]) -> dict[str, Definition]:
         for definition in layer.declaration.inputs:
             found[definition.id] = definition
     return found
+
+
+def refuse_collisions(servers: ServerSet, definitions: Mapping[str, Definition]) -> None:
+    """Refuses a set in which two inputs would read one environment variable (R-INPUT-18).
+
+    Raises:
+        ConflictError: Names the variable and all who would read it.
+    """
+    referenced = {bundle_id: member.entry.referenced_inputs for bundle_id, member in servers.items()}
+    findings = Findings()
+    for collision in collisions(definitions, referenced):
+        findings.add("inputs", collision.describe(), category="conflict", code="env_name_collision")
+    findings.raise_if_any("the server set")
 
 
 def _by_strength(layers: Iterable[Layer]) -> list[Layer]:

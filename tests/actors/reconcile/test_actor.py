@@ -146,8 +146,10 @@ class TestPlans:
             [PROMPT, secret],
             env={"A2C_SMCP_t": "plain", "A2C_SMCP_s": "sk-1"},
         )
-        await world.plan("a")
-        assert world.held.secrets == {"sk-1"}
+        plan = await world.plan("a")
+        assert (plan.secrets, world.held.secrets) == (("sk-1",), {"sk-1"})
+        await world.sync([])
+        await world.until(lambda: world.held.secrets == frozenset())
 
     @spec("T-PROJ-1", "R-MCP-10", "R-SEC-3")
     async def test_what_was_rendered_never_shows_in_the_projection(self, world: World) -> None:
@@ -318,6 +320,20 @@ class TestMounts:
         with pytest.raises(ConflictError, match="declared by config"):
             await world.unmount("a")
 
+    @spec("R-INPUT-18", "T-ENV-2")
+    async def test_a_mount_that_would_share_a_variable_with_another_input_is_refused_whole(self, world: World) -> None:
+        await world.start({"a-b": {"command": "${input:t}"}}, [PROMPT], env={"A2C_SMCP_t": "c"})
+        with pytest.raises(ConflictError) as caught:
+            await world.mount(name="a_b", command="${input:t}")
+        assert caught.value.code == "env_name_collision"
+        assert list(await world.servers()) == ["a-b"]
+
+    @spec("W-ID-24")
+    async def test_two_instances_of_one_software_live_side_by_side_under_their_own_ids(self, world: World) -> None:
+        await world.start({"fs": {"command": "c", "bundle_id": "fs_1"}})
+        await world.mount(name="fs", bundle_id="fs_2", command="c")
+        await world.until_listed("fs_1__echo", "fs_2__echo")
+
     @spec("R-CFG-2")
     async def test_a_bad_mount_names_its_fault_and_changes_nothing(self, world: World) -> None:
         await world.start()
@@ -415,6 +431,28 @@ class TestFacts:
         stranger.list_tools()
         assert await world.names() == ["a__echo"]
         assert [status.bundle_id for status in (await world.status()).servers] == ["a"]
+
+    @spec("W-ID-25", "R-LIFE-25", "W-EXP-5")
+    async def test_diagnostics_stay_local(self, world: World) -> None:
+        await world.start({"a": {"command": "c", "tool_meta": {"x": {"alias": "same"}, "y": {"alias": "same"}}}})
+        world.tools["a"] = ("x", "y")
+        await world.until_listed("a__same")
+
+        async def told() -> bool:
+            return any("hidden" in line for line in (await world.status()).findings)
+
+        await world.until(told)
+        assert "hidden" not in json.dumps(await world.servers())
+
+    @spec("R-MCP-11")
+    async def test_a_server_without_an_entry_is_omitted_and_reported(self, world: World) -> None:
+        await world.start(["a"])
+        await world.until_listed("a__echo")
+        world.may_stop = anyio.Event()
+        await world.sync([])
+        assert await world.servers() == {}
+        assert any(line.startswith("a: has no entry") for line in (await world.status()).findings)
+        world.may_stop.set()
 
 
 class TestGate:

@@ -9,7 +9,7 @@ import pytest
 
 from smcp_runtime.actors.reconcile.computer_config import parse_computer_config
 from smcp_runtime.actors.reconcile.config_projection import project_config
-from smcp_runtime.actors.reconcile.server_set import Layer, Verdict, resolve_inputs, resolve_servers
+from smcp_runtime.actors.reconcile.server_set import Judgement, Layer, Verdict, resolve_inputs, resolve_servers
 from smcp_runtime.wire.config import GetComputerConfigRet, read_config
 
 spec = pytest.mark.spec
@@ -19,7 +19,7 @@ def projected(servers: Any, inputs: Any = (), *, verdict: Verdict = "ENABLED", b
     config = parse_computer_config({"name": "d", "servers": servers, "inputs": list(inputs)}).config
     layers = [Layer("embed", config.declaration)]
     body, _ = project_config(
-        resolve_servers(layers, lambda _: (verdict, None)), resolve_inputs(layers).values(), budget
+        resolve_servers(layers, lambda _: Judgement(verdict)), resolve_inputs(layers).values(), budget
     )
     assert len(body) <= budget
     seen: dict[str, Any] = json.loads(body)

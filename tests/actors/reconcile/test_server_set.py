@@ -14,7 +14,14 @@ from smcp_runtime.actors.reconcile.findings import Findings
 from smcp_runtime.actors.reconcile.inputs import read_inputs
 from smcp_runtime.actors.reconcile.plan import Plan, plan
 from smcp_runtime.actors.reconcile.server_entry import ServerEntry, read_entry
-from smcp_runtime.actors.reconcile.server_set import PRECEDENCE, Layer, SetEntry, resolve_inputs, resolve_servers
+from smcp_runtime.actors.reconcile.server_set import (
+    PRECEDENCE,
+    Judgement,
+    Layer,
+    SetEntry,
+    resolve_inputs,
+    resolve_servers,
+)
 
 spec = pytest.mark.spec
 
@@ -68,7 +75,7 @@ class TestLayers:
 
     @spec("R-GATE-7")
     def test_a_verdict_keeps_an_entry_in_the_set_but_out_of_sight(self) -> None:
-        judged = resolve_servers([layer("project", entry())], lambda _: ("PENDING", "not approved"))["s"]
+        judged = resolve_servers([layer("project", entry())], lambda _: Judgement("PENDING", 7, "not approved"))["s"]
         assert (judged.verdict, judged.may_run, judged.is_projected) == ("PENDING", False, False)
 
     def test_inputs_merge_by_id_with_the_highest_layer_winning(self) -> None:
