@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 import socketio
+
 from smcp_runtime.wire import packet
 from smcp_runtime.wire.packet import JsonPacket, MalformedPacket, RawPacket
 
