@@ -146,12 +146,14 @@ async def test_with_a_full_spool_what_fits_stays_and_what_does_not_is_refused() 
 async def test_then_the_largest_small_binaries_leave_until_the_rest_fits() -> None:
     spool = Spool()
     limits = OffloadLimits(inline=1_000)
-    result = await run(*(image(bytes([n]) * (500 + n)) for n in range(20)), spool=spool, budget=8_000, limits=limits)
+    result = await run(
+        *(image(bytes([n]) * (500 + 3 * n)) for n in range(20)), spool=spool, budget=8_000, limits=limits
+    )
     moved = [n for n, item in enumerate(result["content"]) if item["data"] == ""]
     assert 0 < len(moved) < 20
     assert moved == list(range(20 - len(moved), 20))
     for n in moved:
-        assert spool.fetch(result["content"][n]["_meta"]) == bytes([n]) * (500 + n)
+        assert spool.fetch(result["content"][n]["_meta"]) == bytes([n]) * (500 + 3 * n)
 
 
 @spec("C-BLOB-27", "C-SEC-3", "F-40")
