@@ -253,6 +253,7 @@ class ZmqNode:
             socket.connect(self._place.url)
             self._drain = Drain(socket, self._receive)
             self._heard = self._bus.now()
+            self._watch.tick(self._heard)
             self._greeted = set(self._bus.addresses()), set(self._bus.subjects())
             self._say(frames.Hello(PROTOCOL, self._terms, self.name, tuple(self._greeted[0]), tuple(self._greeted[1])))
             return await self._until_end(self._end)

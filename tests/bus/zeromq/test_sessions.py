@@ -163,21 +163,23 @@ class TestGreeting:
 
 
 class Lost:
-    """An ask of `a` that ends as lost."""
+    """An ask that ends as lost within so many seconds from when it is looked at."""
 
-    def __init__(self, tasks: TaskGroup, bus: Bus) -> None:
+    def __init__(self, tasks: TaskGroup, bus: Bus, target: Address = A, text: str = "", *, within: float = 1.0) -> None:
+        self.sent = False
         self._errors: list[ActorLost] = []
-        self._bus = bus
+        self._bus, self._target, self._text, self._within = bus, target, text, within
         tasks.start_soon(self._ask)
 
     async def _ask(self) -> None:
+        self.sent = True
         with pytest.raises(ActorLost) as caught:
-            await self._bus.ask(A, BusEcho(), timeout=30)
+            await self._bus.ask(self._target, BusEcho(self._text), timeout=30)
         self._errors.append(caught.value)
 
     async def details(self) -> dict[str, Any]:
-        """Of the error, which comes within a second."""
-        await until(lambda: self._errors, 1.0)
+        """Of the error."""
+        await until(lambda: self._errors, self._within)
         return self._errors[0].details
 
 
