@@ -16,7 +16,6 @@ import asyncio
 import contextlib
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,14 +26,18 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pykka
+import uvloop
+import xoscar
 import zmq
 
 from smcp_runtime.actors.kernel import Actor, ChildSpec, Supervisor, handler
-from smcp_runtime.bus import Answer, Bus, Mailbox, Verdict
+from smcp_runtime.bus import Answer, Bus, Mailbox, Observer, Verdict
 from smcp_runtime.bus.zeromq import ZmqHub, ZmqNode
 from smcp_runtime.wire.codec import decode, encode
 from smcp_runtime.wire.envelope import Address, Envelope
 from smcp_runtime.wire.message import Ask, Record, Tell
+from smcp_runtime.wire.messages.nodes import NodeUp
 
 ECHO = Address("echo")
 SIZES = {"200 B": 200, "64 KB": 65_536}
@@ -192,7 +195,6 @@ async def our_actor() -> AsyncIterator[Case]:
 @asynccontextmanager
 async def pykka_actor() -> AsyncIterator[Case]:
     """An actor thread asked from the event loop; messages are encoded as on the bus."""
-    import pykka
 
     class PykkaEcho(pykka.ThreadingActor):
         def on_receive(self, message: tuple[bool, bytes]) -> bytes | None:
@@ -226,8 +228,6 @@ async def pykka_actor() -> AsyncIterator[Case]:
 async def pykka_blocking() -> AsyncIterator[Case]:
     """An actor thread asked by a thread that blocks: pykka at its best."""
     async with pykka_actor() as case:
-        import pykka
-
         actor = pykka.ActorRegistry.get_all()[0]
 
         async def ask(data: bytes) -> Echoed:
@@ -239,8 +239,6 @@ async def pykka_blocking() -> AsyncIterator[Case]:
 @asynccontextmanager
 async def xoscar_actor() -> AsyncIterator[Case]:
     """An actor in the caller's own pool; it passes objects, messages are encoded as on the bus."""
-    import xoscar
-
     pool = await xoscar.create_actor_pool("127.0.0.1", n_process=0)
     async with pool:
         reference = await xoscar.create_actor(XoscarEcho, address=pool.external_address, uid="echo")
@@ -254,17 +252,14 @@ async def xoscar_actor() -> AsyncIterator[Case]:
         yield Case(ask, tell)
 
 
-with contextlib.suppress(ImportError):
-    import xoscar as _xoscar
+class XoscarEcho(xoscar.Actor):
+    """The xoscar side."""
 
-    class XoscarEcho(_xoscar.Actor):
-        """The xoscar side."""
+    async def echo(self, body: bytes) -> bytes:
+        return encode(Echoed(decode(Echo, body).data))[0]
 
-        async def echo(self, body: bytes) -> bytes:
-            return encode(Echoed(decode(Echo, body).data))[0]
-
-        async def take(self, body: bytes) -> None:
-            decode(Take, body)
+    async def take(self, body: bytes) -> None:
+        decode(Take, body)
 
 
 # --- over ZeroMQ ---------------------------------------------------------------------------------
@@ -373,10 +368,10 @@ async def bare_echo(endpoint: str) -> None:
 @asynccontextmanager
 async def our_zeromq() -> AsyncIterator[Case]:
     async with Bus() as bus, ZmqHub(bus) as hub:
-        async with echo_process("ours", hub.endpoint):
-            while not hub.nodes():
-                await asyncio.sleep(0.01)
-            yield Case(lambda data: bus.ask(ECHO, Echo(data)), lambda data: bus.tell(ECHO, Take(data)))
+        with Observer(bus, NodeUp) as comings:
+            async with echo_process("ours", hub.endpoint):
+                await anext(comings)
+                yield Case(lambda data: bus.ask(ECHO, Echo(data)), lambda data: bus.tell(ECHO, Take(data)))
 
 
 async def our_echo(endpoint: str) -> None:
@@ -391,13 +386,14 @@ async def our_echo(endpoint: str) -> None:
 @asynccontextmanager
 async def echo_process(kind: str, endpoint: str) -> AsyncIterator[None]:
     """The other process; it ends with the block."""
-    command = [sys.executable, str(Path(__file__)), "--loop", LOOP, "--echo", kind, endpoint]
-    child = subprocess.Popen(command)
+    loop = "uvloop" if isinstance(asyncio.get_running_loop(), uvloop.Loop) else "asyncio"
+    command = [sys.executable, __file__, "--loop", loop, "--echo", kind, endpoint]
+    child = await asyncio.create_subprocess_exec(*command)
     try:
         yield
     finally:
         child.kill()
-        child.wait()
+        await child.wait()
 
 
 # --- measuring -----------------------------------------------------------------------------------
@@ -428,7 +424,6 @@ FIGURES = {
     "rate": f"asks/s, {IN_FLIGHT} in flight",
     "tell": f"tells/s, {IN_FLIGHT} in flight",
 }
-LOOP = "uvloop"
 
 
 async def one_at_a_time(send: Sender, data: bytes, seconds: float) -> float:
@@ -506,14 +501,11 @@ def table(medians: dict[str, dict[str, dict[str, float]]]) -> str:
 def in_loop(coroutine: Any, loop: str) -> Any:
     """Runs a coroutine on the chosen loop."""
     if loop == "uvloop":
-        import uvloop
-
         return uvloop.run(coroutine)
     return asyncio.run(coroutine)
 
 
 def main() -> None:
-    global LOOP
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.3, help="per figure and round")
@@ -522,7 +514,6 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--echo", nargs=2, metavar=("KIND", "ENDPOINT"), help=argparse.SUPPRESS)
     options = parser.parse_args()
-    LOOP = options.loop
     if options.echo:
         kind, endpoint = options.echo
         in_loop({"bare": bare_echo, "ours": our_echo}[kind](endpoint), options.loop)

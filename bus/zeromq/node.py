@@ -268,9 +268,7 @@ class ZmqNode:
 
     async def _until_end(self, end: asyncio.Future[End]) -> End:
         while not end.done():
-            await asyncio.wait(
-                (end, self._welcomed), timeout=self._pulse.every, return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait((end, self._welcomed), timeout=self._pulse.every, return_when=asyncio.FIRST_COMPLETED)
             if not end.done():
                 self._beat()
             if self._welcomed.done():

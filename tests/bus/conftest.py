@@ -1,8 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +23,13 @@ def kind(request: pytest.FixtureRequest) -> str:
 def open_world(kind: str) -> OpenWorld:
     """Opens the two ends of a bus on the transport of this test."""
     return partial(world, kind)
+
+
+@pytest.fixture
+def private() -> Iterator[Path]:
+    """A directory no one else may enter; its path is short enough for a socket."""
+    with tempfile.TemporaryDirectory(prefix="bus-") as directory:
+        yield Path(directory)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from smcp_runtime.wire.errors import (
     HandlerFailed,
     Overloaded,
     PartialFailureError,
+    SmcpError,
     Undeliverable,
 )
 from support.waiting import until
@@ -112,7 +113,7 @@ class TestFailures:
         async with open_world() as world:
             receiver = await world.serve("a")
             receiver.on[BusEcho] = fail
-            with pytest.raises(Exception) as caught:
+            with pytest.raises(SmcpError) as caught:
                 await world.near.ask(A, BusEcho())
             return caught.value
 

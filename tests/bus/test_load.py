@@ -120,8 +120,7 @@ async def test_f101_a_fast_sender_cannot_outrun_a_slow_actor(open_world: OpenWor
                 await world.near.tell(A, BusNote(number), timeout=0)
                 delivered += 1
             except (Overloaded, DeadlineExceeded) as error:
-                assert error.details["executed"] == "no"
-                refused += 1
+                refused += error.details["executed"] == "no"
         await until(lambda: len(receiver.seen) == delivered)
         assert receiver.mailbox.high_water <= 16
         assert delivered + refused == 2_000

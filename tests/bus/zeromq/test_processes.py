@@ -130,9 +130,9 @@ async def test_a_stopped_worker_is_lost_and_does_not_execute_what_was_given_up_w
 
 
 async def test_a_hub_process_that_dies_ends_the_asks_of_its_nodes_and_its_successor_gets_them_back(
-    peers: Peers, tmp_path: Path
+    peers: Peers, private: Path
 ) -> None:
-    endpoint = f"ipc://{tmp_path}/run/bus"
+    endpoint = f"ipc://{private}/bus"
     hub_address = Address("h")
     async with Bus() as bus, anyio.create_task_group() as tasks:
         first = await start(peers, "hub", endpoint)
