@@ -33,25 +33,21 @@ from ...wire.messages.projection import (
     SyncConfig,
     UnmountServer,
 )
-from ...wire.protocol import ACK_BUDGET
 from ..kernel import Actor, handler, observer
-from . import directories
-from .committer import Committer, Projection
+from .committer import Committer
+from .composition import Composition
 from .computer_config import ComputerConfig, parse_computer_config
-from .config_projection import project_config
 from .degradations import Degradations, degradation_of_error
 from .feeds import feeds
 from .findings import Findings, render
 from .held import Held
-from .inputs import Definition
 from .json_text import load
 from .keeper import ServerKeeper, bundle_id_of
 from .lanes import Lanes
-from .layers import embed_layers, merge_settings, read_flag_files, read_flag_settings
+from .layers import read_flag_files, read_flag_settings
 from .options import RuntimeOptions
 from .plan import Plan, plan
-from .policies import ServerPolicies
-from .rendering import Renderer, policies_of
+from .rendering import Renderer
 from .resolution import Chain
 from .server_entry import read_entry
 from .server_set import (
@@ -59,9 +55,7 @@ from .server_set import (
     Layer,
     SetEntry,
     enable_all,
-    refuse_collisions,
     resolve_inputs,
-    resolve_servers,
 )
 from .start_gate import StartGate
 from .start_places import StartPlaces
@@ -102,12 +96,8 @@ class ReconcileActor(Actor):
         self._options = options
         self._slices = tuple(slices)
         self._renderer = Renderer(options, chain or Chain(), held.registry)
-        self._judge = judge
         self._wall_clock = wall_clock
-        self._definitions: dict[str, Definition] = {}
-        self._policies: dict[str, ServerPolicies] = {}
-        self._order: tuple[str, ...] = ()
-        self._projected: tuple[dict[str, SetEntry], dict[str, Definition], Projection] | None = None
+        self._composition = Composition(held, options, judge)
         self._degradations = Degradations()
         self._turn = anyio.Lock()
 
@@ -126,17 +116,17 @@ class ReconcileActor(Actor):
         served = feeds(
             self._held,
             self._slices,
-            policies=lambda: self._policies,
-            order=lambda: self._order,
-            skill_roots=self._skill_roots,
+            policies=lambda: self._composition.policies,
+            order=lambda: self._composition.order,
+            skill_roots=self._composition.skill_roots,
         )
-        self._committer = Committer(self._held, self, self._project, served)
+        self._committer = Committer(self._held, self, self._composition.project, served)
         self._lanes = Lanes(
             self._held,
             self._keeper,
             self.ask,
             drain=self._options.drain_timeout_s,
-            placement_of=lambda bundle_id: self._policies[bundle_id].placement,
+            placement_of=lambda bundle_id: self._composition.policies[bundle_id].placement,
             could_not=self._could_not,
             ended=self._ended,
         )
@@ -145,9 +135,9 @@ class ReconcileActor(Actor):
             self._held.settings = await anyio.to_thread.run_sync(read_flag_settings, settings)
             self._held.flags = await anyio.to_thread.run_sync(read_flag_files, tuple(paths))
         kept = self._keeper.children()
-        layers = self._resolve(self._held.config, self._held.mounts)
-        refuse_collisions(resolve_servers(layers, self._judge), resolve_inputs(layers))
-        self._adopt(layers)
+        layers = self._composition.layers(self._held.config, self._held.mounts)
+        self._composition.adopt(layers, self._composition.servers(layers))
+        self._committer.mark()
         if not self._options.auto_start and not self._held.is_running:
             self._held.stopped.update(self._held.servers)
         self._held.is_running = True
@@ -182,8 +172,10 @@ class ReconcileActor(Actor):
         prepared = self._lanes.take_prepared(member.bundle_id)
         if prepared is not None:
             return prepared
-        entry, policies = member.entry, self._policies[member.bundle_id]
-        made = await self._renderer.render(entry, self._definitions, policies, is_automatic=not message.interactive)
+        entry, policies = member.entry, self._composition.policies[member.bundle_id]
+        made = await self._renderer.render(
+            entry, self._composition.definitions, policies, is_automatic=not message.interactive
+        )
         if not self._lanes.handed_out(member.bundle_id, entry.launch_shape):
             self.tasks.start_soon(self._lanes.settle, member.bundle_id, name=f"settle {member.bundle_id}")
         return made
@@ -249,8 +241,7 @@ class ReconcileActor(Actor):
         """Ends everything side by side and empties the projection."""
         self._places.close()
         await self._lanes.halt(message.drain)
-        self._held.halted()
-        self._definitions = {}
+        self._composition.clear()
         await self._committer.commit()
 
     # -- facts --------------------------------------------------------------------------
@@ -320,9 +311,8 @@ class ReconcileActor(Actor):
 
     async def _change(self, config: ComputerConfig, mounts: dict[str, Any]) -> ChangeResult:
         """Decides, commits, and leaves what takes time to the lanes. Holds the turn."""
-        layers = self._resolve(config, mounts)
-        desired = resolve_servers(layers, self._judge)
-        refuse_collisions(desired, resolve_inputs(layers))
+        layers = self._composition.layers(config, mounts)
+        desired = self._composition.servers(layers)
         wanted = plan(self._held.servers, desired)
         failed = await self._prepare(wanted, desired, layers, config)
         for bundle_id in failed:
@@ -332,7 +322,7 @@ class ReconcileActor(Actor):
             self._held.stopped.update(wanted.start)
         for bundle_id in wanted.stop:
             self._degradations.close("server", bundle_id)
-        self._adopt(layers, desired)
+        self._composition.adopt(layers, desired)
         number = await self._committer.commit()
         for bundle_id in (*wanted.stop, *wanted.start, *wanted.restart):
             self.tasks.start_soon(self._lanes.settle, bundle_id, name=f"settle {bundle_id}")
@@ -343,13 +333,13 @@ class ReconcileActor(Actor):
         self, wanted: Plan, desired: dict[str, SetEntry], layers: tuple[Layer, ...], config: ComputerConfig
     ) -> tuple[str, ...]:
         """Renders what will be restarted; a server that cannot be rendered keeps running as it is (R-INPUT-21)."""
-        definitions, settings = resolve_inputs(layers), merge_settings(config.settings, self._held.settings)
+        definitions = resolve_inputs(layers)
         failed = []
         for bundle_id in wanted.restart:
             if not self._lanes.is_wanted(bundle_id):
                 continue
             entry = desired[bundle_id].entry
-            policies = policies_of(entry, settings, self._options)
+            policies = self._composition.policies_for(entry, config)
             try:
                 rendered = await self._renderer.render(entry, definitions, policies, is_automatic=False)
                 self._lanes.prepare(rendered, entry.launch_shape)
@@ -357,22 +347,6 @@ class ReconcileActor(Actor):
                 failed.append(bundle_id)
                 self._degradations.open(degradation_of_error(bundle_id, error, self._wall_clock()))
         return tuple(failed)
-
-    def _resolve(self, config: ComputerConfig, mounts: dict[str, Any]) -> tuple[Layer, ...]:
-        return (*embed_layers(config, mounts.values()), *(self._held.flags or ()))
-
-    def _adopt(self, layers: tuple[Layer, ...], servers: dict[str, SetEntry] | None = None) -> None:
-        """Makes the set current; the next commit shows it."""
-        self._held.servers = resolve_servers(layers, self._judge) if servers is None else servers
-        self._definitions = resolve_inputs(layers)
-        settings = merge_settings(self._held.config.settings, self._held.settings)
-        self._policies = {
-            bundle_id: policies_of(member.entry, settings, self._options)
-            for bundle_id, member in self._held.servers.items()
-        }
-        seen = dict.fromkeys(entry.bundle_id for layer in layers for entry in layer.declaration.servers)
-        self._order = tuple(seen)
-        self._committer.mark()
 
     def _member(self, bundle_id: str) -> SetEntry:
         member = self._held.servers.get(bundle_id)
@@ -426,21 +400,6 @@ class ReconcileActor(Actor):
             self._held.registry.release(bundle_id)
             self._held.stopped.discard(bundle_id)
         self._committer.mark()
-
-    # -- the projection -------------------------------------------------------------------
-
-    def _project(self) -> Projection:
-        """The configuration as it stands; made anew only for another set."""
-        servers, definitions = self._held.servers, self._definitions
-        if self._projected is None or self._projected[0] is not servers or self._projected[1] is not definitions:
-            config, notes = project_config(servers, definitions.values(), ACK_BUDGET - _FRAME_RESERVE)
-            is_filled = bool(definitions) or any(member.is_projected for member in servers.values())
-            self._projected = (servers, definitions, Projection(config, is_filled, notes))
-        return self._projected[2]
-
-    def _skill_roots(self) -> tuple[str, ...]:
-        roots = self._held.config.skills
-        return roots if roots is not None else (str(directories.resolve(self._options).home / "user"),)
 
 
 def _may_not_run(member: SetEntry) -> PolicyError:

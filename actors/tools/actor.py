@@ -103,7 +103,7 @@ class ToolActor(Actor):
         self._ready = anyio.Event()
         self._calls = InFlight()
         self._draining = False
-        self._idle = anyio.Event()
+        self._drains: list[anyio.Event] = []
         self._history = History(self._settings.history)
         self._states: dict[str, ServerStatus] = {}
         self._relist_after = -float("inf")
@@ -188,9 +188,10 @@ class ToolActor(Actor):
             return outcome.interrupted(call)
         finally:
             self._calls.end(call)
-            if not len(self._calls):
-                self._idle.set()
-                self._idle = anyio.Event()
+            if self._drains and not len(self._calls):
+                for drained in self._drains:
+                    drained.set()
+                self._drains.clear()
 
     async def _decide(self, call: Call, message: RunTool) -> bytes | dict[str, Any]:
         """Resolves the name and says no, or goes on with the server that owns it."""
@@ -275,7 +276,9 @@ class ToolActor(Actor):
 
     async def _no_calls(self) -> None:
         while len(self._calls):
-            await self._idle.wait()
+            drained = anyio.Event()
+            self._drains.append(drained)
+            await drained.wait()
 
 
 def _run_script(route: Route, result: bytes, parameters: bytes) -> str:
