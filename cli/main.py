@@ -11,6 +11,8 @@ from typing import Annotated
 import typer
 
 from .agent import agent
+from .computer import computer
+from .demo import demo
 from .exit_status import exit_status
 from .output import Output
 from .server import server
@@ -42,7 +44,9 @@ def root(
     """Takes the options in front of a command."""
 
 
+app.command()(demo)
 app.command()(server)
+app.add_typer(computer, name="computer")
 app.add_typer(agent, name="agent")
 
 

@@ -95,7 +95,8 @@ class Output:
         heading = f"error {facts['code']}: {facts['message']}" if "code" in facts else f"error: {facts['message']}"
         lines = [heading, *_places(facts)]
         if isinstance(error, ConfigValidationError):
-            lines += [f"  {finding.field or '(whole)'}: {finding.reason}" for finding in error.findings]
+            told = [f"  {finding.field or '(whole)'}: {finding.reason}" for finding in error.findings]
+            lines += [line for line in told if line not in heading]
         text = printable("\n".join(lines))
         if self.errors_on_terminal:
             self._console(stderr=True).print(text, style="red", markup=False, highlight=False)
@@ -133,7 +134,9 @@ def describe(error: BaseException) -> dict[str, Any]:
         if (value := getattr(error, name)) is not None:
             facts[name] = value
     if isinstance(error, ConfigValidationError) and error.findings:
-        facts["findings"] = error.findings
+        facts["findings"] = [
+            {name: getattr(finding, name) for name in finding.__struct_fields__} for finding in error.findings
+        ]
     return facts
 
 

@@ -17,7 +17,9 @@ from .inputs import Definition, read_inputs
 from .json_text import RepeatedKeys, load
 from .server_entry import ServerEntry, read_servers
 
-FILE_KEYS = ("servers", "mcpServers", "inputs", "$schema")
+SERVER_KEYS = ("servers", "mcpServers", "mcp_servers")
+"""The last is how a whole Computer configuration spells it; such a file is taken for the servers and inputs in it."""
+FILE_KEYS = (*SERVER_KEYS, "inputs", "$schema")
 
 
 class Declaration(msgspec.Struct, frozen=True):
@@ -46,7 +48,7 @@ def read_mcp_file(text: str | bytes, label: str) -> tuple[Declaration, Findings]
     for key in root:
         if key not in FILE_KEYS:
             findings.warn(member("", key), "unknown key, kept and not used", code="unknown_key")
-    sections = [(key, root[key]) for key in ("servers", "mcpServers") if root.get(key) is not None]
+    sections = [(key, root[key]) for key in SERVER_KEYS if root.get(key) is not None]
     servers = read_sections(sections, findings)
     inputs = read_inputs(root.get("inputs"), "inputs", findings)
     return Declaration(label, servers, tuple(without_collisions(servers, inputs, findings))), findings
@@ -76,13 +78,16 @@ def read_sections(sections: Iterable[tuple[str, Any]], findings: Findings) -> tu
 def without_collisions(
     servers: Iterable[ServerEntry], inputs: Iterable[Definition], findings: Findings
 ) -> list[Definition]:
-    """The definitions whose environment names are theirs alone; the others are noted (R-INPUT-18)."""
+    """The definitions whose environment names are theirs alone; every collision is noted (R-INPUT-18).
+
+    A definition is not to blame when two servers collide over it; what becomes of those is decided at registration.
+    """
     definitions = list(inputs)
     referenced = {server.bundle_id: server.referenced_inputs for server in servers}
     excluded: set[str] = set()
     for collision in collisions((definition.id for definition in definitions), referenced):
         findings.add("inputs", collision.describe(), category="conflict", code="env_name_collision")
-        excluded.update(identity.input_id for identity in collision.identities)
+        excluded.update(identity.input_id for identity in collision.identities if identity.bundle_id is None)
     return [definition for definition in definitions if definition.id not in excluded]
 
 

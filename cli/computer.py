@@ -1,0 +1,171 @@
+"""`smcp computer …`: run a Computer until it is told to stop, or say what would run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from ..wire.protocol import SOCKETIO_PATH
+from .exit_status import SUCCESS, USAGE
+from .options import AuthEnv, Json, SocketioPath, auth_from
+from .output import Output
+
+if TYPE_CHECKING:
+    from ..actors.reconcile.options import RuntimeOptions
+    from ..runtime import Computer
+    from ..wire.lifecycle import State
+
+computer = typer.Typer(help="Run a Computer, which hosts MCP servers for an office.", no_args_is_help=True)
+
+DRAIN = 3.0
+"""Seconds that calls in flight get when the process is told to stop, which it obeys within `STOP_LIMIT`."""
+STOP_LIMIT = 9.0
+
+Name = Annotated[str, typer.Option("--name", help="Name under which Agents find it.", metavar="NAME")]
+McpConfig = Annotated[
+    list[str] | None,
+    typer.Option("--mcp-config", "-c", help="File with MCP servers; a later one is stronger.", metavar="FILE"),
+]
+Settings = Annotated[str | None, typer.Option("--settings", help="File with settings.", metavar="FILE")]
+Home = Annotated[str | None, typer.Option("--home", help="Data root.", metavar="DIR")]
+
+
+@computer.command()
+def run(
+    *,
+    name: Name,
+    mcp_config: McpConfig = None,
+    settings: Settings = None,
+    home: Home = None,
+    url: Annotated[str | None, typer.Option("--url", help="Server to connect to.", metavar="URL")] = None,
+    office: Annotated[str | None, typer.Option("--office", help="The office to join.", metavar="NAME")] = None,
+    auth_env: AuthEnv = None,
+    socketio_path: SocketioPath = SOCKETIO_PATH,
+    approve_all_mcp: Annotated[
+        bool, typer.Option("--approve-all-mcp", help="Run servers of project files without asking, in this run.")
+    ] = False,
+) -> None:
+    """Run a Computer. Prints one line when it is ready, for a given URL once it has joined."""
+    output = Output()
+    if (url is None) != (office is None):
+        raise typer.BadParameter("--url and --office go together", param_hint="--office" if url else "--url")
+    auth = auth_from(auth_env)
+    connection = {"url": url, "office_id": office, "socketio_path": socketio_path, "auth": auth or {}} if url else None
+
+    sources = Sources(name, tuple(mcp_config or ()), settings, home)
+    sources.read(output)
+
+    async def work() -> int:
+        from .running import ready, stop_signal  # noqa: PLC0415 - heavier than all that `--help` needs
+
+        made = sources.computer(connection)
+        async with stop_signal() as stop:
+            await _serve(made, stop, lambda: ready(url or "none"))
+        return SUCCESS
+
+    from .running import perform  # noqa: PLC0415
+
+    perform(output, work, log_level="INFO")
+
+
+@computer.command()
+def check(
+    *,
+    name: Name,
+    mcp_config: McpConfig = None,
+    settings: Settings = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Check the same inputs as `run`, print what would run, and start nothing."""
+    output = Output(as_json=as_json)
+
+    sources = Sources(name, tuple(mcp_config or ()), settings, home)
+    sources.read(output)
+
+    async def work() -> int:
+        from .plan import show_plan  # noqa: PLC0415
+
+        made = sources.computer()
+        show_plan(output, made.config, sources.options())
+        return SUCCESS
+
+    from .running import perform  # noqa: PLC0415
+
+    perform(output, work)
+
+
+class Sources(NamedTuple):
+    """Where a Computer's configuration comes from, as the words of a command say it."""
+
+    name: str
+    mcp_config: tuple[str, ...]
+    settings: str | None
+    home: str | None
+
+    def options(self) -> RuntimeOptions:
+        """The options these words stand for."""
+        from ..actors.reconcile.options import RuntimeOptions  # noqa: PLC0415 - heavier than all `--help` needs
+
+        return RuntimeOptions(
+            flag_mcp_config=self.mcp_config, flag_settings=self.settings, home=self.home, drain_timeout_s=DRAIN
+        )
+
+    def read(self, output: Output) -> None:
+        """Reads the files once, before anything is opened or started, so that a fault in one has no side effect.
+
+        Raises:
+            typer.Exit: A file is faulty: reported, with status 2 (R-CLI-1).
+        """
+        from ..actors.reconcile.layers import read_flag_files, read_flag_settings  # noqa: PLC0415
+        from ..wire.errors import SmcpError  # noqa: PLC0415
+
+        try:
+            read_flag_files(self.mcp_config)
+            read_flag_settings(self.settings)
+        except SmcpError as error:
+            output.error(error)
+            raise typer.Exit(USAGE) from None
+
+    def computer(self, connection: dict[str, Any] | None = None) -> Computer:
+        """The Computer, which has done nothing yet."""
+        from ..runtime import Computer  # noqa: PLC0415
+
+        given = {"name": self.name} if connection is None else {"name": self.name, "connection": connection}
+        return Computer.from_config(given, self.options())
+
+
+async def _serve(made: Computer, stop: Any, announce: Any) -> None:
+    """Starts, connects if there is somewhere to, and serves until told to stop or turned away for good.
+
+    Raises:
+        SmcpError: It could not start, or was refused, now or on a later return.
+    """
+    import anyio  # noqa: PLC0415
+
+    async def obey() -> None:
+        await stop.wait()
+        group.cancel_scope.cancel()
+
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(obey)
+            await made.start()
+            if made.config.connection is not None:
+                await made.connect()
+            announce()
+            raise await turned_away(made)
+    finally:
+        with anyio.move_on_after(STOP_LIMIT, shield=True):
+            await made.shutdown()
+
+
+async def turned_away(made: Computer) -> Exception:
+    """Waits until the Server, or a defect of ours, has ended this Computer's service for good; returns why."""
+    from ..wire.errors import SmcpError, from_failure  # noqa: PLC0415
+
+    away: tuple[State, ...] = ("error",) if made.config.connection is None else ("error", "started", "connected")
+    await made.wait_for(*away)
+    failure = (await made.diagnostics()).link_failure
+    return from_failure(failure) if failure is not None else SmcpError("the Computer ended unexpectedly")

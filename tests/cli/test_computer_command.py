@@ -1,0 +1,186 @@
+"""`smcp computer` and `smcp demo` as somebody starts them: ready lines, statuses, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from smcp_runtime import fixtures
+from support.peers import Peer, Peers
+
+SMCP = (sys.executable, "-m", "smcp_runtime.cli.main")
+
+
+def smcp(peers: Peers, *words: str, **environment: str) -> Peer:
+    return peers.start([*SMCP, *words], env={**os.environ, **environment})
+
+
+def ended(peers: Peers, *words: str, **environment: str) -> Peer:
+    peer = smcp(peers, *words, **environment)
+    peer.wait_exit(timeout=30)
+    return peer
+
+
+def server(peers: Peers, *words: str, **environment: str) -> str:
+    return smcp(peers, "server", "--port", "0", *words, **environment).wait_line(r"^ready url=(\S+)", timeout=20)[1]
+
+
+def mcp_file(tmp_path: Path, name: str = "stdio") -> str:
+    path = tmp_path / f"{name}.json"
+    path.write_text(json.dumps({"servers": fixtures.config(name)["mcp_servers"]}))
+    return str(path)
+
+
+def gone(pids: list[int], within: float = 5.0) -> bool:
+    end = time.monotonic() + within
+    while time.monotonic() < end:
+        if not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_run_prints_one_line_once_it_has_joined_and_an_agent_can_call_its_tools(peers: Peers, tmp_path: Path) -> None:
+    url = server(peers)
+    run = smcp(
+        peers, "computer", "run", "--name", "desk", "--mcp-config", mcp_file(tmp_path), "--url", url, "--office", "lab"
+    )
+    assert run.wait_line(r"^ready url=(\S+) pid=(\d+)$", timeout=20).groups() == (url, str(run.pid))
+    assert len(run.lines) == 1
+    words = ("agent", "call", "echo_srv_display__add", "--params", '{"a":1,"b":2}', "--url", url, "--office", "lab")
+    called = ended(peers, *words, "--computer", "desk", "--json")
+    assert called.status == 0, called.errors
+    assert json.loads(called.lines[0])["content"] == [{"type": "text", "text": "3"}]
+
+
+@pytest.mark.spec("R-CLI-1")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_within_ten_seconds_with_status_0_and_its_servers_with_it(
+    peers: Peers, tmp_path: Path, number: int
+) -> None:
+    url = server(peers)
+    words = ("--name", "desk", "--mcp-config", mcp_file(tmp_path), "--url", url, "--office", "lab")
+    run = smcp(peers, "computer", "run", *words)
+    run.wait_line(r"^ready", timeout=20)
+    servers = [process.pid for process in run.descendants()]
+    assert servers
+    run.signal(number)
+    assert run.wait_exit(timeout=10) == 0
+    assert gone(servers)
+    room = ended(peers, "agent", "room", "--url", url, "--office", "lab", "--json")
+    assert [member["role"] for member in json.loads(room.lines[0])["sessions"]] == ["agent"]
+
+
+@pytest.mark.spec("R-CLI-1")
+def test_a_signal_ends_a_computer_whose_server_ignores_everything_too(peers: Peers, tmp_path: Path) -> None:
+    path = tmp_path / "mute.json"
+    mute = fixtures.light_stdio("--mute-initialize", "--ignore-term", "--ignore-eof")
+    path.write_text(json.dumps({"servers": {"mute": {"type": "stdio", "command": mute[0], "args": mute[1:]}}}))
+    run = smcp(peers, "computer", "run", "--name", "desk", "--mcp-config", str(path))
+    run.wait_line(r"^ready url=none pid=", timeout=20)
+    servers = [process.pid for process in run.descendants()]
+    run.signal(signal.SIGTERM)
+    assert run.wait_exit(timeout=10) == 0
+    assert gone(servers)
+
+
+@pytest.mark.spec("R-CLI-1", "R-LIFE-12")
+def test_a_computer_that_is_refused_ends_with_the_status_of_the_reason(peers: Peers) -> None:
+    def status(url: str, name: str = "desk", *words: str, **environment: str) -> int:
+        run = ended(peers, "computer", "run", "--name", name, "--url", url, "--office", "lab", *words, **environment)
+        assert not run.lines
+        assert run.status is not None
+        return run.status
+
+    assert status("http://127.0.0.1:1") == 2
+    guarded = server(peers, "--token-env", "TOKEN", TOKEN="right")
+    assert status(guarded, "desk", "--auth-env", "TOKEN", TOKEN="wrong") == 1
+    open_ = server(peers)
+    other = smcp(peers, "computer", "run", "--name", "desk", "--url", open_, "--office", "lab")
+    other.wait_line(r"^ready", timeout=20)
+    assert status(open_) == 1
+
+
+@pytest.mark.spec("R-CLI-1", "R-LIFE-12")
+def test_a_computer_whose_server_comes_back_with_another_version_ends_with_status_2(peers: Peers) -> None:
+    first = smcp(peers, "server", "--port", "0")
+    url = first.wait_line(r"^ready url=(\S+)", timeout=20)[1]
+    run = smcp(peers, "computer", "run", "--name", "desk", "--url", url, "--office", "lab")
+    run.wait_line(r"^ready", timeout=20)
+    first.stop()
+    port = url.rsplit(":", 1)[1]
+    newer = peers.python(
+        "-c",
+        "import anyio\n"
+        "from smcp_runtime.server.app import serve\n"
+        "from smcp_runtime.server.auth import ANONYMOUS\n"
+        "from smcp_runtime.server.options import ServerOptions\n"
+        "async def main():\n"
+        f"    async with serve(port={port}, options=ServerOptions(auth=ANONYMOUS, protocol_version='1.0.0')):\n"
+        "        print('up', flush=True)\n"
+        "        await anyio.sleep(60)\n"
+        "anyio.run(main)\n",
+    )
+    newer.wait_line("up", timeout=20)
+    assert run.wait_exit(timeout=30) == 2
+    assert any("protocol version" in line for line in run.errors)
+
+
+@pytest.mark.spec("R-CLI-1", "R-LIFE-8", "R-CFG-2")
+@pytest.mark.parametrize("verb", ["run", "check"])
+def test_a_faulty_flag_file_ends_both_with_status_2_naming_file_path_and_expectation_before_any_effect(
+    peers: Peers, tmp_path: Path, verb: str
+) -> None:
+    touched = tmp_path / "touched"
+    path = tmp_path / "bad.json"
+    launch = {"type": "stdio", "command": "touch", "args": [str(touched)]}
+    path.write_text(json.dumps({"servers": {"first": launch, "second": {"type": "stdio", "command": 5}}}))
+    run = ended(peers, "computer", verb, "--name", "desk", "--mcp-config", str(path))
+    assert run.status == 2
+    told = "\n".join(run.errors)
+    assert str(path) in told
+    assert "servers.second" in told
+    assert "string" in told
+    assert run.lines == []
+    assert not touched.exists()
+
+
+def test_check_prints_the_plan_masked_and_starts_nothing(peers: Peers, tmp_path: Path) -> None:
+    touched = tmp_path / "touched"
+    path = tmp_path / "servers.json"
+    entry = {"type": "stdio", "command": "touch", "args": [str(touched)], "env": {"TOKEN": "s3cret"}}
+    path.write_text(json.dumps({"servers": {"My touch": entry, "off": {**entry, "disabled": True}}}))
+    check = ended(peers, "computer", "check", "--name", "desk", "--mcp-config", str(path), "--json")
+    assert check.status == 0, check.errors
+    plan = json.loads(check.lines[0])
+    assert {bundle_id: server["state"] for bundle_id, server in plan["servers"].items()} == {
+        "My_touch": "starts",
+        "off": "disabled",
+    }
+    assert plan["servers"]["My_touch"]["source"] == str(path)
+    assert "s3cret" not in check.lines[0]
+    assert not touched.exists()
+
+
+@pytest.mark.spec("R-CLI-1")
+def test_a_url_needs_an_office(peers: Peers) -> None:
+    assert ended(peers, "computer", "run", "--name", "desk", "--url", "http://127.0.0.1:1").status == 2
+
+
+def test_the_demo_shows_tools_and_a_result_in_ten_seconds_and_leaves_nothing_behind(peers: Peers) -> None:
+    began = time.monotonic()
+    demo = smcp(peers, "demo")
+    demo.wait_line(r"^Tools:", timeout=20)
+    children = [process.pid for process in demo.descendants()]
+    assert demo.wait_exit(timeout=20) == 0
+    assert time.monotonic() - began < 10
+    assert any("sample__echo" in line for line in demo.lines)
+    assert demo.lines[-1] == "sample__add(a=19, b=23) = 42.0"
+    assert gone(children)
