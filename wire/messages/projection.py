@@ -73,6 +73,27 @@ class Degradation(Record):
     retry_hint: str | None = None
 
 
+class PendingApproval(Record):
+    """A server that waits for a person's word, with everything to decide by (R-GATE-12). Local; holds no secret.
+
+    `target` is the raw command line or URL, `inputs` and `variables` the ids and `${env:…}` names it refers to.
+    `differences` says what is not as it was approved, as far as that is still known (DEC-14).
+    """
+
+    bundle_id: str
+    name: str
+    origin: str
+    source: str
+    transport: str
+    target: str
+    fingerprint: str
+    reason: str = ""
+    inputs: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    plugin_id: str | None = None
+    differences: tuple[str, ...] = ()
+
+
 class ProjectionStatus(Record):
     """Public diagnostics of the Computer's server set (R-LIFE-23). `filled` as in `Committed`."""
 

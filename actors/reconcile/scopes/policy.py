@@ -1,0 +1,146 @@
+"""The administrator's settings: of several sources the first that says anything counts, alone (R-SCOPE-9).
+
+Sources are functions, so that the choice is pure. Which there are depends on the platform.
+Blocking where they read; call `from_platform` sources off the event loop.
+"""
+
+from __future__ import annotations
+
+import os
+import plistlib
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ....wire.errors import ConfigValidationError, Finding
+from ..files.atomic import read_file
+from ..files.intent import read_intent
+from ..json_text import load
+from .places import MANAGED_DROP_INS, MANAGED_SETTINGS
+from .settings import merge_all
+
+MAC_PREFERENCES = Path("/Library/Managed Preferences/com.a2c.computer.plist")
+WINDOWS_KEY = r"SOFTWARE\Policies\A2CComputer\Settings"
+WINDOWS_VALUE = "Settings"
+
+
+class Source(msgspec.Struct, frozen=True):
+    """One place for policy settings; `read` gives what is there and what was wrong there."""
+
+    label: str
+    read: Callable[[], tuple[Mapping[str, Any], tuple[Finding, ...]]]
+
+
+class PolicySettings(msgspec.Struct, frozen=True):
+    """The settings that count, where they come from, and what was wrong with sources that were asked."""
+
+    label: str = "policy"
+    values: Mapping[str, Any] = {}
+    findings: tuple[Finding, ...] = ()
+
+
+def first_filled(sources: Iterable[Source]) -> PolicySettings:
+    """The first source that is not empty; one that fails is passed over with a finding."""
+    findings: list[Finding] = []
+    for source in sources:
+        values, faults = source.read()
+        findings.extend(faults)
+        if values:
+            return PolicySettings(source.label, values, tuple(findings))
+    return PolicySettings(findings=tuple(findings))
+
+
+def platform_sources(managed: Path, platform: str = sys.platform) -> tuple[Source, ...]:
+    """The sources of this platform, strongest first. The remote endpoint is reserved: nothing is fetched for it."""
+    files = managed_files(managed)
+    if platform == "darwin":
+        return (Source(str(MAC_PREFERENCES), lambda: _read_preferences(MAC_PREFERENCES)), files)
+    if platform == "win32":
+        machine, user = (
+            Source(f"{hive}\\{WINDOWS_KEY}", lambda hive=hive: _read_registry(hive))  # type: ignore[misc]
+            for hive in ("HKLM", "HKCU")
+        )
+        return (machine, files, user)
+    return (files,)
+
+
+def managed_files(managed: Path) -> Source:
+    """`managed-settings.json` with `managed-settings.d/*.json` over it, in lexical order."""
+
+    def read() -> tuple[Mapping[str, Any], tuple[Finding, ...]]:
+        values: list[Mapping[str, Any]] = []
+        findings: list[Finding] = []
+        for path in (managed / MANAGED_SETTINGS, *_drop_ins(managed / MANAGED_DROP_INS)):
+            try:
+                values.append(read_intent(path, "settings").tree)
+            except ConfigValidationError as error:
+                findings.extend(error.findings)
+        return merge_all(values), tuple(findings)
+
+    return Source(str(managed / MANAGED_SETTINGS), read)
+
+
+def chosen_source(policy_source: Any) -> tuple[tuple[Source, ...] | None, Path | None]:
+    """What the option `policy_source` puts in place of the platform's: sources, and a managed directory.
+
+    A path is a managed directory; an object, or a function that gives one, is the settings themselves.
+    """
+    if policy_source is None:
+        return None, None
+    if isinstance(policy_source, str | os.PathLike):
+        managed = Path(policy_source)
+        return (managed_files(managed),), managed
+    give = policy_source if callable(policy_source) else lambda: policy_source
+    return (Source("policy_source", lambda: (dict(give() or {}), ())),), None
+
+
+def _drop_ins(directory: Path) -> list[Path]:
+    try:
+        return sorted(path for path in directory.iterdir() if path.suffix == ".json")
+    except OSError:
+        return []
+
+
+def _read_preferences(path: Path) -> tuple[Mapping[str, Any], tuple[Finding, ...]]:
+    try:
+        data = read_file(path)
+        tree = {} if data is None else plistlib.loads(data)
+    except ConfigValidationError as error:
+        return {}, error.findings
+    except (plistlib.InvalidFileException, ValueError, IndexError, EOFError, SyntaxError):
+        return {}, (Finding("$", "is no property list", code="bad_plist", source=str(path)),)
+    return _as_settings(tree, str(path))
+
+
+def _read_registry(hive: str) -> tuple[Mapping[str, Any], tuple[Finding, ...]]:
+    label = f"{hive}\\{WINDOWS_KEY}"
+    text = _registry_text(hive)
+    if text is None:
+        return {}, ()
+    try:
+        return _as_settings(load(text, label), label)
+    except ConfigValidationError as error:
+        return {}, error.findings
+
+
+def _registry_text(hive: str) -> str | None:
+    if sys.platform == "win32":
+        import winreg  # noqa: PLC0415 - exists on Windows only
+
+        root = winreg.HKEY_LOCAL_MACHINE if hive == "HKLM" else winreg.HKEY_CURRENT_USER
+        try:
+            with winreg.OpenKey(root, WINDOWS_KEY) as key:
+                value, _ = winreg.QueryValueEx(key, WINDOWS_VALUE)
+        except OSError:
+            return None
+        return value if isinstance(value, str) else None
+    return None
+
+
+def _as_settings(tree: object, label: str) -> tuple[Mapping[str, Any], tuple[Finding, ...]]:
+    if isinstance(tree, Mapping):
+        return tree, ()
+    return {}, (Finding("$", "must be an object", code="bad_shape", source=label),)
