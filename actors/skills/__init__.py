@@ -1,1 +1,7 @@
-"""The SkillActor: registry, staging, sandbox and watcher of skills."""
+"""The skill channel: packages of instructions and files from the user, from plugins and from MCP servers."""
+
+from .actor import SkillActor
+from .projection import LastList
+from .settings import SkillSettings
+
+__all__ = ["LastList", "SkillActor", "SkillSettings"]

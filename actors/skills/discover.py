@@ -56,10 +56,10 @@ def plugin_owner(name: str) -> str:
 
 def scan_roots(roots: Sequence[str], forbidden: ForbiddenNames) -> Finds:
     """The skills directly below the roots; of equal names the earlier root's counts."""
-    scan = _Scan(USER, forbidden)
+    scan = _Scan(_Source(USER, "user", clash="warning"), forbidden)
     for index, root in enumerate(roots):
         for entry in scan.directories(root):
-            scan.add(entry, "", "user", (0, index, entry.name), missing="debug", clash="warning")
+            scan.add(entry, (0, index, entry.name))
     return scan.finds()
 
 
@@ -69,12 +69,14 @@ def scan_plugin(plugin: PluginSkills, index: int, forbidden: ForbiddenNames) -> 
     Args:
         index: Its place among the installed plugins.
     """
-    scan = _Scan(plugin_owner(plugin.plugin), forbidden)
+    source = _Source(
+        plugin_owner(plugin.plugin), f"marketplace:{plugin.marketplace}", f"{plugin.plugin}:", plugin.version
+    )
+    scan = _Scan(source, forbidden)
     root = os.path.realpath(plugin.root)
     if plugin.plugin == "mcp":
         scan.say("warning", plugin.root, "a plugin called mcp makes names that look like those of MCP servers")
     seen: set[str] = set()
-    position = 0
     for container in plugin.containers:
         real = os.path.realpath(os.path.join(root, container))
         if not _is_inside(real, root):
@@ -83,22 +85,27 @@ def scan_plugin(plugin: PluginSkills, index: int, forbidden: ForbiddenNames) -> 
             seen.add(real)
             for entry in scan.directories(real):
                 if _is_inside(os.path.realpath(entry.path), root):
-                    rank = (1, index, position)
-                    source = f"marketplace:{plugin.marketplace}"
-                    scan.add(
-                        entry, f"{plugin.plugin}:", source, rank, missing="error", clash="error", version=plugin.version
-                    )
-                    position += 1
+                    scan.add(entry, (1, index, len(seen), entry.name))
                 else:
                     scan.say("error", entry.path, "the skill lies outside the plugin")
     return scan.finds()
 
 
+class _Source(msgspec.Struct, frozen=True):
+    """What all skills of one scan have in common. `clash` is how bad it is that a name is taken."""
+
+    owner: str
+    source: str
+    prefix: str = ""
+    version: str | None = None
+    clash: Level = "error"
+
+
 class _Scan:
     """One scan of one source."""
 
-    def __init__(self, owner: str, forbidden: ForbiddenNames) -> None:
-        self._owner = owner
+    def __init__(self, source: _Source, forbidden: ForbiddenNames) -> None:
+        self._source = source
         self._forbidden = forbidden
         self._skills: dict[str, Found] = {}
         self._notes: dict[str, list[SkillNote]] = {}
@@ -107,7 +114,7 @@ class _Scan:
         return Finds(tuple(self._skills.values()), {place: tuple(notes) for place, notes in self._notes.items()})
 
     def say(self, level: Level, place: str, text: str) -> None:
-        self._notes.setdefault(place, []).append(SkillNote(level, self._owner, place, text))
+        self._notes.setdefault(place, []).append(SkillNote(level, self._source.owner, place, text))
 
     def directories(self, container: str) -> Iterator[os.DirEntry[str]]:
         """Directories one level below a container, in name order; a missing container has none."""
@@ -125,37 +132,23 @@ class _Scan:
             elif not entry.name.startswith(".") and _is_directory(entry):
                 yield entry
 
-    def add(
-        self,
-        entry: os.DirEntry[str],
-        prefix: str,
-        source: str,
-        rank: Rank,
-        *,
-        missing: Level,
-        clash: Level,
-        version: str | None = None,
-    ) -> None:
-        """Takes in one directory, or says why not.
-
-        Args:
-            missing: How bad it is that there is no SKILL.md.
-            clash: How bad it is that the name is taken.
-        """
+    def add(self, entry: os.DirEntry[str], rank: Rank) -> None:
+        """Takes in one directory, or says why not."""
+        name = self._source.prefix + entry.name
         place = os.path.join(entry.path, SKILL_ENTRY)
         spelled = _entry_file(entry.path)
         if spelled is None:
-            self.say(missing, entry.path, "no SKILL.md in it; none is looked for any deeper")
+            self.say("debug", entry.path, "no SKILL.md in it; none is looked for any deeper")
         elif spelled != SKILL_ENTRY:
             self.say("warning", os.path.join(entry.path, spelled), "not looked at: the name must be SKILL.md")
         elif skill_kind(entry.name) != "user":
             self.say("error", entry.path, "the directory's name is not lower-case words with hyphens between them")
-        elif prefix + entry.name in self._skills:
-            self.say(clash, entry.path, "another skill has this name already; the first one counts")
+        elif name in self._skills:
+            self.say(self._source.clash, entry.path, "another skill has this name already; the first one counts")
         elif (manifest := self._manifest(entry, place)) is not None:
             real = os.path.realpath(entry.path)
-            ref = make_ref(prefix + entry.name, source, real, manifest, version=version)
-            self._skills[ref.name] = Found(ref, rank)
+            ref = make_ref(name, self._source.source, real, manifest, version=self._source.version)
+            self._skills[name] = Found(ref, rank)
 
     def _manifest(self, entry: os.DirEntry[str], place: str) -> Manifest | None:
         try:

@@ -7,7 +7,7 @@ frozen, so what is handed out cannot change what is registered (C-SKILL-55).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -34,12 +34,14 @@ class Registry:
     """All skills by name.
 
     Attributes:
-        revision: Counts what changed for an Agent: the list, or the content of a package.
+        revision: Counts changes of what is listed.
+        content_revision: Counts changes of files inside visible packages.
     """
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
         self.revision = 0
+        self.content_revision = 0
 
     def put(self, ref: A2CSkillRef, owner: str, rank: Rank, kind: SkillKind) -> str | None:
         """Registers a skill, updates it, or brings an orphan back to life.
@@ -73,15 +75,15 @@ class Registry:
         """The source is gone for now."""
         self.settle(owner, {})
 
-    def unregister(self, keep: Callable[[str], bool]) -> None:
-        """Removes the skills of every owner that is not to be kept (C-SKILL-56)."""
+    def unregister(self, owner: str) -> None:
+        """The source is gone for good (C-SKILL-56)."""
         for name, entry in list(self._entries.items()):
-            if not keep(entry.owner):
+            if entry.owner == owner:
                 self._replace(name, None)
 
     def content_changed(self) -> None:
         """A file of a visible package is not what it was."""
-        self.revision += 1
+        self.content_revision += 1
 
     def get(self, name: str) -> Entry | None:
         """The entry of a name, orphans included."""

@@ -12,7 +12,8 @@ from .projection import Slice
 class ResourceSlice(Record):
     """What one server contributes to the channels: its last full `resources/list` as a JSON array.
 
-    `session` counts the server's sessions; a new number means that every cached content is stale.
+    `session` counts the server's sessions; a new number means that every cached content is stale. `local` says that
+    the server runs on this machine, as a process or behind a loopback URL, so that it may name local directories.
     """
 
     bundle_id: str
@@ -22,12 +23,17 @@ class ResourceSlice(Record):
     subscribe: bool = False
     connected: bool = False
     session: int = 0
+    local: bool = False
 
 
 class SliceChanged(Fact):
-    """Contents behind a slice changed without a commit: a window was updated, a skill file edited (R-PROJ-3)."""
+    """Contents behind a slice changed without a commit: a window was updated, a skill file edited (R-PROJ-3).
+
+    `signature` is that of the slice now, as in `Applied`, where the slice itself can change without a commit.
+    """
 
     slice: Slice
+    signature: str | None = None
 
     def coalesce_key(self) -> str:
         return self.slice
