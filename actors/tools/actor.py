@@ -198,6 +198,8 @@ class ToolActor(Actor):
         if self._draining:
             return results.failed("The computer takes no calls now", None, "not_executed")
         await self._first_commit(min(self._settings.rebuild_wait, call.timeout))
+        if not self._ready.is_set():
+            return results.failed("The computer does not know its tools yet", None, "not_executed")
         found = self._catalogue.find(message.tool_name)
         if not isinstance(found, Route):
             return self._refuse(message.tool_name, found)

@@ -385,6 +385,13 @@ class TestLists:
             await bench.serve("b", "echo")
         assert call.result["isError"] is False
 
+    @spec("C-GEN-15", "DEC-10")
+    async def test_a_call_that_no_commit_came_in_time_for_was_not_executed_rather_than_unknown(
+        self, bench: Bench
+    ) -> None:
+        await bench.start(rebuild_wait=0.01)
+        assert_failed(await bench.call("b__echo"), 4003, "not_executed")
+
     @spec("C-GEN-15", "DEC-35")
     async def test_a_killed_actor_answers_again_once_the_commit_was_sent_to_it_again(self, ready: Bench) -> None:
         with Observer(ready.bus, ActorUp) as ups, anyio.fail_after(5):
