@@ -398,9 +398,7 @@ async def test_each_core_actor_can_be_killed_and_the_computer_is_whole_again(add
             again = [actor for actor in known.actors if actor.address == address and actor.incarnation == 2]
             return bool(again) and again[0].state == "up" and known.link.phase == "joined"
 
-        with anyio.fail_after(10):
-            while not await reborn():
-                await anyio.sleep(0.01)
+        await until(reborn, 10)
         await made.wait_for("joined_office")
         answer = None
         with anyio.fail_after(10):

@@ -14,7 +14,7 @@ import anyio
 
 from smcp_runtime import fixtures
 from smcp_runtime.actors.reconcile.options import RuntimeOptions
-from smcp_runtime.agent import AsyncAgent
+from smcp_runtime.agent import AsyncAgent, Notices
 from smcp_runtime.runtime import Computer
 from smcp_runtime.server.app import Running, serve
 from smcp_runtime.server.options import ServerOptions
@@ -117,6 +117,25 @@ class Stack:
                 if set(tools) <= set(names) and not set(gone) & set(names):
                     return
                 await anyio.sleep(0.02)
+
+    async def until_connected(self, *bundle_ids: str, timeout: float = 10.0) -> None:
+        """Waits until the Computer's diagnostics show these servers as connected."""
+        with anyio.fail_after(timeout):
+            while True:
+                known = (await self.computer.diagnostics()).servers
+                if set(bundle_ids) <= {server.bundle_id for server in known if server.connection == "connected"}:
+                    return
+                await anyio.sleep(0.02)
+
+    async def hear(self, notices: Notices, *events: str, timeout: float = 5.0) -> list[str]:
+        """Waits until each of these events was told; returns all that were, in order."""
+        heard: list[str] = []
+        with anyio.fail_after(timeout):
+            async for notice in notices:
+                heard.append(notice.event)
+                if set(events) <= set(heard):
+                    break
+        return heard
 
     async def until(self, condition: Any, timeout: float = 10.0) -> None:
         """Waits until something holds."""
