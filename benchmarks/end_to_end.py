@@ -175,9 +175,7 @@ def main() -> None:
         compare("Behind a light MCP server", servers, "light__echo", PLAN, words)
     if wanted("sdk"):
         servers = [with_sdk("sample (display)", "sample")]
-        compare(
-            "Behind a server made with the mcp package", servers, "sample__echo", PLAN, words.rounds, words.official
-        )
+        compare("Behind a server made with the mcp package", servers, "sample__echo", PLAN, words)
     few = {**PLAN, "warm_up": 1, "latency_calls": 1, "rate_calls": 1}
     if wanted("tools"):
         servers = [light("many (display)", "many", "--count", "1000")]
@@ -185,9 +183,7 @@ def main() -> None:
         compare("1,000 tools", servers, "many__echo", plan, words)
     if wanted("start"):
         servers = [with_sdk(f"sample {number} (display)", f"sample_{number}") for number in range(10)]
-        compare(
-            "From nothing to the first answer, 10 servers", servers, "sample_9__echo", few, words.rounds, words.official
-        )
+        compare("From nothing to the first answer, 10 servers", servers, "sample_9__echo", few, words)
 
 
 if __name__ == "__main__":
