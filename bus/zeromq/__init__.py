@@ -1,9 +1,10 @@
 """The bus over ZeroMQ: a hub in the main process, a node in each worker."""
 
-from .hub import NodeStatus, ZmqHub
+from .hub import ZmqHub
 from .keys import AllowList, KeyPair, NodeKeys, generate, load, load_node, load_public
 from .node import ZmqNode
 from .pulse import Pulse
+from .session import NodeStatus
 
 __all__ = [
     "AllowList",

@@ -33,7 +33,7 @@ Receive = Callable[[list[bytes], str], None]
 
 
 class Drain:
-    """Owns `socket` until `close`.
+    """Receives from `socket` and sends on it until `stop`; whoever made the socket closes it.
 
     Args:
         receive: Called for each message, in the event loop.
@@ -72,12 +72,11 @@ class Drain:
             if self._closed or not self._has_input():
                 return
 
-    def close(self) -> None:
-        """Closes the socket; unsent messages are lost."""
+    def stop(self) -> None:
+        """Neither sends nor receives any more; the socket may be closed then."""
         if not self._closed:
             self._closed = True
             self._watch.close()
-            self._socket.close(linger=0)
 
     def _again(self) -> None:
         self._scheduled = True

@@ -21,6 +21,7 @@ from .frames import Hello, Refused
 PROTOCOL = 1
 """Version of the frames between nodes."""
 
+_SCHEMA = re.compile(r"[0-9a-f]{8,64}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
 
 
@@ -47,11 +48,12 @@ class Terms(msgspec.Struct, frozen=True):
         if hello.protocol != self.protocol:
             text = f"this hub speaks bus protocol {self.protocol}, the node {hello.protocol}"
             return Refused("protocol", text)
+        if not _SCHEMA.fullmatch(hello.schema) or not _NAME.fullmatch(hello.name):
+            # Past this line nothing a stranger sent can garble a log.
+            return Refused("name", "the node's name or schema hash is none")
         if hello.schema != self.schema:
             text = f"the hub's messages have schema {self.schema}, the node's {hello.schema}: run one release on both"
             return Refused("schema", text)
-        if not _NAME.fullmatch(hello.name):
-            return Refused("name", "the node's name is none")
         if user is not None and hello.name != user:
             return Refused("name", f"the key of {user} does not allow the name {hello.name}")
         return None

@@ -16,27 +16,25 @@ from types import TracebackType
 from typing import Any
 
 import anyio
-import msgspec
-import zmq
 from anyio.abc import TaskGroup
 
 from ...wire.envelope import Address, Envelope
 from ...wire.messages.nodes import NodeDown, NodeUp
 from ..bus import Bus
 from ..mailbox import Verdict, Whereabouts
-from . import frames, transport
-from .drain import Drain
+from . import frames
 from .endpoint import Place, to_bind
 from .flow import LINE, WINDOW
 from .frames import encode_header
 from .hello import Terms, contract
-from .keys import AllowList, KeyPair
+from .keys import KeyPair
 from .link import Arrived, Link
-from .monitor import Change, Monitor
+from .monitor import Change
 from .notices import Notices
 from .pulse import Pulse, Watch
 from .routes import Routes
-from .zap import Authenticator
+from .session import NodeStatus, Session
+from .transport import HubSocket, end_context, new_context
 
 logger = logging.getLogger(__name__)
 
@@ -48,37 +46,6 @@ FAREWELL = 0.2
 """Seconds a leaving side waits for the other's farewell."""
 PROBE_AFTER = (0.0, 0.005, 0.05)
 """ZeroMQ says that some connection ended, not whose, and a moment before it knows the peer to be unreachable."""
-
-
-class NodeStatus(msgspec.Struct, frozen=True):
-    """What the hub knows of a node.
-
-    Attributes:
-        silent: Seconds since it was last heard.
-        in_flight: Messages it holds unanswered.
-        waiting: Messages that wait until it has answered others.
-        credits: Free places of each of its addresses that has been used.
-    """
-
-    name: str
-    addresses: tuple[Address, ...]
-    silent: float
-    in_flight: int
-    waiting: int
-    credits: dict[Address, int]
-
-
-class Session:
-    """A greeted node: its routing id, its link, and the subjects it was told to publish."""
-
-    __slots__ = ("heard", "identity", "link", "told", "user")
-
-    def __init__(self, identity: bytes, user: str, link: Link, heard: float) -> None:
-        self.identity = identity
-        self.user = user
-        self.link = link
-        self.heard = heard
-        self.told: set[str] = set()
 
 
 class ZmqHub:
@@ -133,13 +100,22 @@ class ZmqHub:
         self._terms = Terms(self._schema or contract())
         self._place: Place = to_bind(self._asked_for, keys=self._keys is not None, allow=self._allow is not None)
         self._watch = Watch(self._pulse, self._bus.now())
-        self._context = transport.new_context()
+        self._context = new_context()
         try:
-            self._open()
-        except zmq.ZMQError:
+            self._socket = HubSocket(
+                self._context,
+                self._place.url,
+                keys=self._keys,
+                allow=self._allow,
+                receive=self._receive,
+                on_change=self._on_change,
+                on_refused=lambda why: self.notices.note("key", f"refused: {why}"),
+            )
+        except OSError:
             self._place.remove()
-            await transport.end_context(self._context)
+            await end_context(self._context)
             raise
+        self.endpoint = self._socket.endpoint
         self._bus.gateway = self
         for subject in self._bus.subjects():
             self.observe(subject)
@@ -159,23 +135,13 @@ class ZmqHub:
         finally:
             self._close()
             with anyio.CancelScope(shield=True):
-                await transport.end_context(self._context)
+                await end_context(self._context)
         return None
 
     def nodes(self) -> tuple[NodeStatus, ...]:
         """The nodes that are connected."""
         now = self._bus.now()
-        return tuple(
-            NodeStatus(
-                name,
-                self._routes.of(name),
-                now - session.heard,
-                session.link.in_flight,
-                session.link.waiting,
-                session.link.credits(),
-            )
-            for name, session in self._by_name.items()
-        )
+        return tuple(session.status(self._routes.of(name), now) for name, session in self._by_name.items())
 
     # -- gateway --------------------------------------------------------------------------
 
@@ -222,31 +188,15 @@ class ZmqHub:
 
     # -- socket ---------------------------------------------------------------------------
 
-    def _open(self) -> None:
-        authenticated = self._allow is not None
-        if self._allow is not None:
-            allowed = AllowList(self._allow)
-            self._authenticator = Authenticator(
-                self._context, allowed.name_of, lambda why: self.notices.note("key", f"refused: {why}")
-            )
-        socket = transport.hub_socket(self._context, self._keys)
-        self._monitor = Monitor(self._context, socket, self._on_change)
-        socket.bind(self._place.url)
-        self.endpoint = str(socket.getsockopt_string(zmq.LAST_ENDPOINT))
-        self._drain = Drain(socket, self._receive, authenticated=authenticated)
-
     def _close(self) -> None:
         self._bus.gateway = None
         for session in tuple(self._by_name.values()):
             self._lose(session, "the hub closed")
-        self._monitor.close()
-        self._drain.close()
-        if self._allow is not None:
-            self._authenticator.close()
+        self._socket.close()
         self._place.remove()
 
     def _send(self, identity: bytes, message: list[bytes]) -> bool:
-        if self._drain.send([identity, *message]):
+        if self._socket.send([identity, *message]):
             return True
         session = self._by_identity.get(identity)
         if session is not None:
@@ -317,7 +267,7 @@ class ZmqHub:
             return frames.Refused("full", f"this hub has {NODES_MAX} nodes already")
         namesake = self._by_name.get(hello.name)
         if namesake is not None:
-            if self._drain.send([namesake.identity, encode_header(frames.Beat())]):
+            if self._socket.send([namesake.identity, encode_header(frames.Beat())]):
                 return frames.Refused("name_taken", f"a node named {hello.name} is connected")
             self._lose(namesake, "disconnected")
         return None
@@ -462,7 +412,7 @@ class ZmqHub:
             self._check_presence(now)
             self._watch.tick(now)
             if any(self._is_silent(session, now) for session in self._by_name.values()):
-                self._drain.catch_up()
+                self._socket.catch_up()
             for session in tuple(self._by_name.values()):
                 if self._is_silent(session, now):
                     self._lose(session, f"silent for {now - session.heard:.1f} s")

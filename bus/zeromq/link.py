@@ -37,6 +37,9 @@ from .frames import encode_header
 
 logger = logging.getLogger(__name__)
 
+IN_MAX = 65_536
+"""Messages of one peer that may be unanswered here, whatever it takes its own window for."""
+
 Send = Callable[[list[bytes]], bool]
 
 
@@ -237,6 +240,11 @@ class Link:
             return
         if self._bus.closed:
             self._fail(link_id, BusClosed("the bus is closed", details={"executed": "no"}))
+            return
+        if len(self._in) >= IN_MAX:
+            # Its window should have stopped it long before.
+            text = f"{self.name} has {IN_MAX} messages unanswered"
+            self._fail(link_id, Overloaded(text, details={"executed": "no"}))
             return
         envelope = Arrived(
             "tell" if header.tell else "ask",

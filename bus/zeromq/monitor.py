@@ -51,12 +51,14 @@ class Monitor:
         socket.monitor(name, sum(_MEANING))
         pair: zmq.Socket[bytes] = context.socket(zmq.PAIR)
         pair.connect(name)
+        self._pair = pair
         self._drain = Drain(pair, self._receive)
 
     def close(self) -> None:
         """Stops reporting."""
+        self._drain.stop()
         self._watched.disable_monitor()
-        self._drain.close()
+        self._pair.close(linger=0)
 
     def _receive(self, frames: list[bytes], _user: str) -> None:
         event, _value = _EVENT.unpack(frames[0])

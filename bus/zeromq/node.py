@@ -23,17 +23,17 @@ from ...wire.errors import NetworkError, NodeRefused
 from ...wire.messages.nodes import NodeDown, NodeUp
 from ..bus import Bus
 from ..mailbox import Verdict, Whereabouts
-from . import frames, transport
-from .drain import Drain
+from . import frames
 from .endpoint import to_connect
 from .flow import LINE, WINDOW
 from .frames import encode_header
 from .hello import PROTOCOL, contract
 from .keys import NodeKeys
 from .link import Arrived, Link
-from .monitor import Change, Monitor
+from .monitor import Change
 from .notices import Notices
 from .pulse import Pulse, Watch
+from .transport import NodeSocket, end_context, new_context
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class ZmqNode:
         self._remote: set[Address] = set()
         self._wanted: set[str] = set()
         self._link: Link | None = None
-        self._drain: Drain | None = None
+        self._socket: NodeSocket | None = None
         self._end: asyncio.Future[End] | None = None
         self._hub = "hub"
         self._pulse = Pulse()
@@ -117,7 +117,7 @@ class ZmqNode:
             raise ValueError("this bus is connected already")
         self._place = to_connect(self.endpoint, keys=self._keys is not None)
         self._terms = self._schema or contract()
-        self._context = transport.new_context()
+        self._context = new_context()
         self._settled = asyncio.Event()
         self._stopped = asyncio.Event()
         self._watch = Watch(self._pulse, self._bus.now())
@@ -149,7 +149,7 @@ class ZmqNode:
             self._bus.gateway = None
             self.state = "closed"
             with anyio.CancelScope(shield=True):
-                await transport.end_context(self._context)
+                await end_context(self._context)
 
     async def until_stopped(self) -> None:
         """Waits until the node has given up.
@@ -245,26 +245,22 @@ class ZmqNode:
 
     async def _connection(self) -> End:
         """One connection from its greeting to its end."""
-        socket = transport.node_socket(self._context, self._keys)
-        monitor = Monitor(self._context, socket, self._on_change)
-        self._end = asyncio.get_running_loop().create_future()
-        self._welcomed = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._end, self._welcomed = loop.create_future(), loop.create_future()
+        self._heard = self._bus.now()
+        self._watch.tick(self._heard)
+        self._greeted = set(self._bus.addresses()), set(self._bus.subjects())
+        self._socket = NodeSocket(
+            self._context, self._place.url, keys=self._keys, receive=self._receive, on_change=self._on_change
+        )
         try:
-            socket.connect(self._place.url)
-            self._drain = Drain(socket, self._receive)
-            self._heard = self._bus.now()
-            self._watch.tick(self._heard)
-            self._greeted = set(self._bus.addresses()), set(self._bus.subjects())
-            self._say(frames.Hello(PROTOCOL, self._terms, self.name, tuple(self._greeted[0]), tuple(self._greeted[1])))
+            addresses, subjects = self._greeted
+            self._say(frames.Hello(PROTOCOL, self._terms, self.name, tuple(addresses), tuple(subjects)))
             return await self._until_end(self._end)
         finally:
             self._go_down(self._end.result().why if self._end.done() else "this node closed")
-            monitor.close()
-            if self._drain is not None:
-                self._drain.close()
-                self._drain = None
-            else:
-                socket.close(linger=0)
+            self._socket.close()
+            self._socket = None
 
     async def _until_end(self, end: asyncio.Future[End]) -> End:
         while not end.done():
@@ -282,10 +278,10 @@ class ZmqNode:
             self._finish("this process was stopped meanwhile")
             return
         self._watch.tick(now)
-        assert self._drain is not None
+        assert self._socket is not None
         limit = self._pulse.lost_after if self._link is not None else ANSWER_WITHIN
         if now - self._heard > limit:
-            self._drain.catch_up()
+            self._socket.catch_up()
         if now - self._heard > limit:
             self._finish(f"the hub is silent for {now - self._heard:.1f} s")
         elif self._link is not None:
@@ -316,7 +312,7 @@ class ZmqNode:
     # -- socket ---------------------------------------------------------------------------------
 
     def _send(self, message: list[bytes]) -> bool:
-        if self._drain is not None and self._drain.send(message):
+        if self._socket is not None and self._socket.send(message):
             return True
         self._finish("disconnected")
         return False

@@ -62,11 +62,13 @@ class Authenticator:
         self._refused = refused
         socket: zmq.Socket[bytes] = context.socket(zmq.ROUTER)
         socket.bind(ENDPOINT)
+        self._socket = socket
         self._drain = Drain(socket, self._receive)
 
     def close(self) -> None:
         """Stops answering: nobody else comes in."""
-        self._drain.close()
+        self._drain.stop()
+        self._socket.close(linger=0)
 
     def _receive(self, frames: list[bytes], _user: str) -> None:
         start = frames.index(b"") + 1

@@ -345,4 +345,4 @@ class TestSilence:
 
 def mute(end: Any) -> None:
     """Lets an end send nothing more, as if a cable had been pulled."""
-    end._drain.send = lambda _message: True
+    end._socket.send = lambda _message: True
