@@ -16,6 +16,7 @@ from typing import Any
 from ...wire import protocol
 from ...wire.backoff import Backoff
 from ...wire.errors import Finding
+from ..finder.resolver import Resolver
 from ..tools.confirmation import ConfirmTool
 from .computer_config import ComputerConfig
 from .findings import Findings
@@ -39,12 +40,15 @@ class RuntimeOptions:
     Attributes:
         env: The mapping every lookup uses; `None` for the process environment.
         flag_mcp_config, flag_settings: Files of the flag layer, in order of rising strength.
-        secret_providers: Resolver hooks in order (R-INPUT-12); `None` for keyring, then memory.
+        secret_providers: Resolver hooks in order (R-INPUT-12), and `keyring` and `memory` for our own stores; `None`
+            for these two.
         prompter: Asks a person; `None` for a run without one.
         auth_payload_provider: Value or callable evaluated at every handshake; excludes `connection.auth`.
         reconnect: Whether a lost Server is looked for again, with the delays of `reconnect_backoff`.
         inline_budget … upload_max_bytes, watch_polling: `None` takes the environment, then the default.
         tool_confirmation: Answers confirmations (W-CALL-7).
+        reference_resolver: Form of the built-in document resolver, `blob` or `file`; `None` for none (C-DOC-31).
+        document_resolver: The application's own, which goes before it (C-DOC-17).
         health_check, reconnect_policy, server_limits: Defaults of all servers, fields as in 03 §4.6.
     """
 
@@ -57,7 +61,7 @@ class RuntimeOptions:
     flag_mcp_config: Sequence[str] = ()
     flag_settings: str | None = None
     policy_source: Any = None
-    secret_providers: Sequence[Hook] | None = None
+    secret_providers: Sequence[Hook | str] | None = None
     prompter: Hook | None = None
     auth_payload_provider: Any = None
     transports: Sequence[str] = protocol.DEFAULT_TRANSPORTS
@@ -95,6 +99,7 @@ class RuntimeOptions:
     forbidden_skill_files: Sequence[str] | None = None
     spool_persistent: bool = True
     reference_resolver: str | None = None
+    document_resolver: Resolver | None = None
     git_timeout_s: float = 120.0
     coalesce_ms: float = 300.0
     coalesce_max_wait_ms: float = 2000.0

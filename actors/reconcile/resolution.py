@@ -16,6 +16,7 @@ from ...wire.errors import ConfigValidationError, InvalidSelectionError, Missing
 from ...wire.inputs import PickStringInput, env_name
 from .candidates import Value, settle
 from .inputs import Definition, default_of, kind_of
+from .scoped_ids import lookup
 
 
 class ValueRequest(msgspec.Struct, frozen=True):
@@ -35,6 +36,10 @@ class ValueSource(Protocol):
         ...
 
 
+class SourceFailed(Exception):
+    """A source of ours could not do its work. Its text may be shown: it holds no output and no value."""
+
+
 class Chain(msgspec.Struct, frozen=True):
     """The sources around the environment: `before` it (step 1) and `after` it (steps 3 to 6), in order."""
 
@@ -51,6 +56,8 @@ async def resolve(
 ) -> dict[str, Value]:
     """A value for every id, each resolved once; all problems are reported together (R-INPUT-7).
 
+    Args:
+        input_ids: Ids as the server refers to them; a server of a plugin means its plugin's first (R-INPUT-9).
     Raises:
         MissingInputError, InvalidSelectionError, ConfigValidationError: The first problem; the others are in
             `causes`. Names ids, kinds and variables, never values (R-INPUT-24).
@@ -58,12 +65,8 @@ async def resolve(
     values: dict[str, Value] = {}
     problems: list[SmcpError] = []
     for input_id in input_ids:
-        definition = definitions.get(input_id)
-        if definition is None:
-            problems.append(_missing(input_id, request.bundle_id, "is not defined"))
-            continue
         try:
-            values[input_id] = await _resolve_one(definition, environ, chain, request)
+            values[input_id] = await _resolve_reference(input_id, definitions, environ, chain, request)
         except (MissingInputError, InvalidSelectionError, ConfigValidationError) as problem:
             problem.bundle_id = request.bundle_id
             problems.append(problem)
@@ -82,25 +85,40 @@ class ResolveFor(msgspec.Struct, frozen=True):
     is_automatic: bool = True
 
 
+async def _resolve_reference(
+    reference: str, definitions: Mapping[str, Definition], environ: Mapping[str, str], chain: Chain, request: ResolveFor
+) -> Value:
+    """The value of the first definition a reference may mean that has one."""
+    order = lookup(reference, request.plugin_id, definitions)
+    missing: MissingInputError | None = None
+    for input_id in order.ids:
+        try:
+            return await _resolve_one(definitions[input_id], environ, chain, request)
+        except MissingInputError as error:
+            # The first is the one to speak of; that there was another to ask is nobody's business (R-INPUT-10).
+            missing = missing or error
+    if missing is None or missing.input_id != order.missing:
+        raise _missing(order.missing, request.bundle_id, "is not defined" if not order.ids else "has no value")
+    raise missing
+
+
 async def _resolve_one(definition: Definition, environ: Mapping[str, str], chain: Chain, request: ResolveFor) -> Value:
     asked = ValueRequest(definition, request.bundle_id, request.plugin_id, request.is_automatic)
-    failed = False
+    failures: list[str] = []
     for source in chain.before:
-        found, broke = await _ask(source, asked)
-        failed = failed or broke
+        found = await _ask(source, asked, failures)
         if found is not None:
             return settle(definition, found)
     for variable in variables(definition.id, request.bundle_id):
         if variable in environ:
             return settle(definition, environ[variable])
     for source in chain.after:
-        found, broke = await _ask(source, asked)
-        failed = failed or broke
+        found = await _ask(source, asked, failures)
         if found is not None:
             return settle(definition, found)
     own = _own_value(definition)
     if own is None:
-        raise _missing(definition.id, request.bundle_id, f"({kind_of(definition)}) has no value", failed=failed)
+        raise _missing(definition.id, request.bundle_id, f"({kind_of(definition)}) has no value", failures)
     return own
 
 
@@ -109,12 +127,15 @@ def variables(input_id: str, bundle_id: str) -> tuple[str, str]:
     return env_name(input_id, bundle_id), env_name(input_id)
 
 
-async def _ask(source: ValueSource, request: ValueRequest) -> tuple[object | None, bool]:
+async def _ask(source: ValueSource, request: ValueRequest, failures: list[str]) -> object | None:
     try:
-        return await source.find(request), False
+        return await source.find(request)
+    except SourceFailed as error:
+        failures.append(str(error))
     except Exception:
         # A resolver is the host's code, and its text may hold the secret it was after (R-INPUT-12).
-        return None, True
+        failures.append("a resolver failed")
+    return None
 
 
 def _own_value(definition: Definition) -> Value | None:
@@ -125,12 +146,12 @@ def _own_value(definition: Definition) -> Value | None:
     return definition.options[0].value if isinstance(definition, PickStringInput) else None
 
 
-def _missing(input_id: str, bundle_id: str, what: str, *, failed: bool = False) -> MissingInputError:
+def _missing(input_id: str, bundle_id: str, what: str, failures: Sequence[str] = ()) -> MissingInputError:
     names = variables(input_id, bundle_id)
-    reason = "; a resolver failed" if failed else ""
+    reason = "".join(f"; {failure}" for failure in failures)
     return MissingInputError(
         f"input {input_id!r} {what}{reason}; set {names[0]} or {names[1]}",
         input_id=input_id,
         bundle_id=bundle_id,
-        details={"variables": list(names), **({"reason": "resolver_failed"} if failed else {})},
+        details={"variables": list(names), **({"reason": "resolver_failed"} if failures else {})},
     )
