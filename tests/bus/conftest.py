@@ -33,6 +33,6 @@ def private() -> Iterator[Path]:
 
 
 @pytest.fixture
-def anyio_backend(request: pytest.FixtureRequest) -> str:
+def anyio_backend(request: pytest.FixtureRequest) -> object:
     """The event loop of the transport; asyncio for tests that name none."""
     return KINDS[request.getfixturevalue("kind")] if "kind" in request.fixturenames else "asyncio"

@@ -88,6 +88,7 @@ async def test_every_ask_of_a_burst_on_a_paused_mailbox_is_answered_or_refused(o
 
 
 @pytest.mark.parametrize("kind", ["hub to node", "node to hub", "node to node"])
+@pytest.mark.spec("F-84")
 async def test_f84_what_is_delivered_and_what_is_refused_add_up_to_what_was_sent(open_world: OpenWorld) -> None:
     async with open_world() as world:
         receiver = await world.serve("a")
@@ -105,6 +106,7 @@ async def test_f84_what_is_delivered_and_what_is_refused_add_up_to_what_was_sent
         assert len(receiver.seen) == burst.outcomes["delivered"] + 1
 
 
+@pytest.mark.spec("F-101")
 async def test_f101_a_fast_sender_cannot_outrun_a_slow_actor(open_world: OpenWorld) -> None:
     async with open_world(window=32, line=32) as world:
         receiver = await world.serve("a", capacity=8, waiting=8)

@@ -37,6 +37,7 @@ def ask(target: Address, *chain: Address) -> Envelope:
 
 
 class TestDeadLetters:
+    @pytest.mark.spec("F-105")
     def test_f105_every_letter_is_counted_and_few_are_logged(self, caplog: pytest.LogCaptureFixture) -> None:
         clock = Clock()
         letters = DeadLetters(clock)
@@ -68,6 +69,7 @@ class TestDeadLetters:
         assert "secret" not in repr(letters.recent)
 
     @pytest.mark.anyio
+    @pytest.mark.spec("F-105")
     async def test_f105_ten_thousand_tells_to_nobody_are_all_refused_and_counted(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:

@@ -16,10 +16,12 @@ from support.waiting import until
 
 from .scripted import Scripted
 
-KINDS = {
+UVLOOP = ("asyncio", {"use_uvloop": True})
+KINDS: dict[str, str | tuple[str, dict[str, bool]]] = {
     "in process": "asyncio",
     "in process, trio": "trio",
     "hub to node": "asyncio",
+    "hub to node, uvloop": UVLOOP,
     "node to hub": "asyncio",
     "node to node": "asyncio",
 }
@@ -36,16 +38,16 @@ class CountingMeter:
         self.dropped = 0
         self.coalesced = 0
 
-    def enqueued(self, envelope: Envelope, depth: int) -> None:
+    def enqueued(self, address: Address, envelope: Envelope) -> None:
         pass
 
     def refused(self, envelope: Envelope, why: str) -> None:
         self.refusals.append(why)
 
-    def handled(self, envelope: Envelope, waited: float, took: float, outcome: str) -> None:
+    def handled(self, address: Address, envelope: Envelope, waited: float, took: float, outcome: str) -> None:
         pass
 
-    def answered(self, envelope: Envelope, latency: float, outcome: str) -> None:
+    def answered(self, envelope: Envelope, latency: float, outcome: str, size: int) -> None:
         self.outcomes.append(outcome)
 
     def dead_letter(self, envelope: Envelope, why: str) -> None:
@@ -121,4 +123,4 @@ async def world(kind: str, **limits: Any) -> AsyncIterator[World]:
             "node to hub": (nodes[0], center),
             "node to node": (nodes[0], nodes[-1]),
         }
-        yield World(*ends[kind], tasks, meters)
+        yield World(*ends[kind.removesuffix(", uvloop")], tasks, meters)

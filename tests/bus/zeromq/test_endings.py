@@ -48,6 +48,7 @@ def deaf_endpoint(directory: Path) -> Iterator[str]:
 
 @pytest.mark.anyio
 class TestStopping:
+    @pytest.mark.spec("F-89")
     async def test_f89_a_hundred_starts_and_stops_with_a_peer_that_never_answers(self, private: Path) -> None:
         async def start_and_stop() -> None:
             async with Bus() as bus:
@@ -68,6 +69,7 @@ class TestStopping:
                 assert time.monotonic() - began < 1.0
             assert in_use() <= before
 
+    @pytest.mark.spec("F-89")
     async def test_f89_a_hundred_hubs_with_messages_pending_for_a_stopped_reader(self) -> None:
         async def start_and_stop() -> None:
             async with Bus() as main, Bus() as worker, ZmqHub(main) as hub, ZmqNode(worker, hub.endpoint, "w"):
@@ -88,6 +90,7 @@ class TestStopping:
         assert max(end - begin for begin, end in zip(began, ended, strict=True)) < 1.0
         assert in_use() <= before
 
+    @pytest.mark.spec("F-89")
     async def test_f89_a_context_that_does_not_end_is_left_to_itself(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -124,6 +127,7 @@ class TestLoopsWithoutReaders:
         with asyncio.Runner(loop_factory=loop) as runner:
             return runner.run(main())
 
+    @pytest.mark.spec("F-91")
     def test_f91_the_bus_works_and_child_processes_start(self) -> None:
         async def main() -> None:
             async with Bus() as main, Bus() as worker, ZmqHub(main) as hub, anyio.create_task_group() as tasks:
@@ -149,6 +153,7 @@ class TestLoopsWithoutReaders:
                 thread.join(1.0)
                 assert not thread.is_alive()
 
+    @pytest.mark.spec("F-91")
     def test_f91_an_idle_bus_does_not_spin(self) -> None:
         async def main() -> float:
             async with Bus() as main, Bus() as worker, ZmqHub(main) as hub, ZmqNode(worker, hub.endpoint, "w"):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections import deque
+import random
+from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from smcp_runtime.bus import Bus, Observer, Verdict, Whereabouts
 from smcp_runtime.bus.zeromq import frames
@@ -103,6 +105,12 @@ class Joined:
                 self.outcomes.append(error)
 
         self.tasks.start_soon(ask)
+
+    def move_some(self, messages: int) -> None:
+        """Delivers a few messages there, then a few back."""
+        for queue, link in ((self.there, self.end), (self.back, self.link)):
+            for _ in range(min(messages, len(queue))):
+                link.receive(*frames.unpack(queue.popleft()))
 
     def move(self) -> int:
         """Delivers everything that is under way in both directions."""
@@ -398,3 +406,67 @@ async def test_frames_for_a_hub_or_a_node_are_not_for_a_link() -> None:
     async with joined() as here:
         assert not here.link.receive(frames.Beat(), b"", ())
         assert not here.link.receive(frames.Hello(1, "", ""), b"", ())
+
+
+@pytest.mark.parametrize("seed", range(60))
+async def test_whatever_the_order_of_events_every_message_ends_once_and_all_credit_comes_back(seed: int) -> None:
+    chance = random.Random(seed)
+    async with joined(window=3, line=4) as here:
+        asks: list[Journey] = []
+        for _ in range(chance.randrange(20, 60)):
+            step = chance.randrange(8)
+            if step < 3:
+                timeout = chance.choice([0.02, 5.0, 5.0])
+                asks.append(Journey(here, tell=chance.random() < 0.4, timeout=timeout, number=len(asks)))
+            elif step == 3 and asks:
+                chance.choice(asks).scope.cancel()
+            elif step == 4:
+                here.receiver.pause()
+            elif step == 5:
+                here.receiver.resume()
+            else:
+                here.move_some(chance.randrange(1, 6))
+            for _ in range(chance.randrange(3)):
+                await checkpoint()
+        here.receiver.resume()
+
+        def over() -> bool:
+            here.move()
+            return all(ask.ends for ask in asks) and not here.link.in_flight and not here.there and not here.back
+
+        await until(over)
+        assert all(len(ask.ends) == 1 for ask in asks)
+        assert all(credit == 3 for credit in here.link.credits().values())
+        assert here.link.waiting == 0
+        handled = Counter(ask.number for ask in asks for seen in here.receiver.seen if ask.is_it(seen))
+        for ask in asks:
+            # Executed at most once; exactly once when the sender heard so, never when it heard it was not.
+            allowed = {"ok": {1}, "no": {0}}.get(ask.ends[0], {0, 1})
+            assert handled[ask.number] in allowed, (ask.number, ask.ends)
+
+
+class Journey:
+    """One ask or tell under way: `ok`, what its error says of its execution, or `cancelled`."""
+
+    def __init__(self, here: Joined, *, tell: bool, timeout: float, number: int) -> None:
+        self.number = number
+        self.ends: list[str] = []
+        self.scope = anyio.CancelScope()
+        self._here, self._tell, self._timeout = here, tell, timeout
+        here.tasks.start_soon(self._run)
+
+    def is_it(self, message: object) -> bool:
+        return message in (BusNote(self.number), BusEcho(str(self.number)))
+
+    async def _run(self) -> None:
+        with self.scope:
+            try:
+                if self._tell:
+                    await self._here.near.tell(A, BusNote(self.number), timeout=self._timeout)
+                else:
+                    await self._here.near.ask(A, BusEcho(str(self.number)), timeout=self._timeout)
+                self.ends.append("ok")
+            except SmcpError as error:
+                self.ends.append(error.details["executed"])
+        if self.scope.cancelled_caught:
+            self.ends.append("cancelled")

@@ -59,6 +59,7 @@ async def test_nodes_of_two_processes_ask_each_other_through_the_hub(peers: Peer
             assert await ours.ask(W, BusEcho("x")) == BusEchoed("x")
 
 
+@pytest.mark.spec("F-86")
 async def test_f86_the_first_fact_of_a_fresh_process_is_seen(peers: Peers) -> None:
     async with Bus() as bus, ZmqHub(bus) as hub:
         with Observer(bus, BusSaid) as observer:
@@ -148,6 +149,7 @@ async def test_a_hub_process_that_dies_ends_the_asks_of_its_nodes_and_its_succes
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.spec("F-84")
 async def test_f84_fifty_thousand_messages_to_a_paused_consumer_in_another_process_add_up(peers: Peers) -> None:
     sent, delivered, refused = 50_000, 0, 0
     async with Bus() as bus, ZmqHub(bus) as hub, anyio.create_task_group() as tasks:

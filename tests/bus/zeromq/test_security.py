@@ -112,6 +112,7 @@ class TestAdmission:
 
 
 class TestRefusal:
+    @pytest.mark.spec("F-92")
     async def test_f92_a_refused_key_is_shown_within_two_seconds_on_both_sides(
         self, ring: Ring, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -127,6 +128,7 @@ class TestRefusal:
         refusals = [record for record in caplog.records if "key that is not allowed" in record.getMessage()]
         assert [record.levelno for record in refusals] == [logging.WARNING]
 
+    @pytest.mark.spec("F-92")
     async def test_f92_a_hub_with_another_key_than_expected_is_not_trusted(self, ring: Ring) -> None:
         expected = NodeKeys(ring.of("worker").own, ring.of("stranger").own.public)
         async with guarded(ring) as (_, hub), Bus() as bus, serving(bus):
@@ -136,6 +138,7 @@ class TestRefusal:
             assert caught.value.code == "key"
             assert hub.nodes() == ()
 
+    @pytest.mark.spec("F-92")
     async def test_f92_a_node_refused_later_tries_a_few_times_and_then_tells_whoever_waits(
         self, ring: Ring, private: Path
     ) -> None:
@@ -163,6 +166,7 @@ class TestRefusal:
                 await until(lambda: outcomes == ["up", "refused"])
                 assert hub.notices.counts["key"] == REFUSALS
 
+    @pytest.mark.spec("F-92")
     def test_f92_a_refused_node_makes_few_attempts_a_minute(self) -> None:
         # With the shortest pauses that jitter allows.
         starts, now = 0, 0.0

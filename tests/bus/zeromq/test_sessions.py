@@ -139,6 +139,7 @@ class TestGreeting:
                     main.publish(BusSaid(1))
                     assert await anext(early) == BusSaid(1)
 
+    @pytest.mark.spec("F-86")
     async def test_f86_what_a_node_publishes_first_is_seen_two_hundred_times(self) -> None:
         async with Bus() as main, ZmqHub(main) as hub:
             with Observer(main, BusSaid) as observer:
@@ -148,6 +149,7 @@ class TestGreeting:
                 seen = [await anext(observer) for _ in range(200)]
         assert seen == [BusSaid(number) for number in range(200)]
 
+    @pytest.mark.spec("F-86")
     async def test_f86_what_the_hub_publishes_first_reaches_a_node_that_has_just_come(self) -> None:
         async with Bus() as main, ZmqHub(main) as hub, anyio.create_task_group() as tasks:
 
