@@ -6,10 +6,10 @@ its query or path, so only its origin is ever said.
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Final
 from urllib.parse import SplitResult, urljoin, urlsplit
 
+from ...wire.loopback import is_loopback
 from .limits import StagingFailed
 
 _PORTS: Final = {"http": 80, "https": 443}
@@ -59,16 +59,6 @@ def redirect_target(url: str, location: str | None, *, local: bool, allow_insecu
     from_home = is_loopback(urlsplit(url).hostname or "")
     check_archive_url(target, local=local and from_home, allow_insecure=allow_insecure)
     return target
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address can only be this machine."""
-    if host.rstrip(".").lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
 
 
 def _origin(parts: SplitResult) -> str:

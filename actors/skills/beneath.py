@@ -272,7 +272,7 @@ class CheckedTree:
             raise (Escapes if error.errno == errno.ELOOP else Missing) from None
         except ValueError:  # another drive, or a name the system does not take
             raise Escapes from None
-        if self._resolved_or_none(path) != real or not os.path.samestat(before, found.info):
+        if not self._is_still(path, real, before, found.info):
             found.close()
             raise Missing
         return found
@@ -285,7 +285,9 @@ class CheckedTree:
             raise Escapes
         return real
 
-    def _resolved_or_none(self, path: str) -> str | None:
+    def _is_still(self, path: str, real: str, before: os.stat_result, opened: os.stat_result) -> bool:
+        """Whether what was checked, what was opened and what is there now are the same."""
         with contextlib.suppress(OSError, Escapes):
-            return self._resolved(path)
-        return None
+            resolved, after = self._resolved(path), os.lstat(real)
+            return resolved == real and os.path.samestat(before, opened) and os.path.samestat(opened, after)
+        return False
