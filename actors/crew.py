@@ -10,8 +10,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from typing import TypeVar
+from urllib.parse import quote
 
 import anyio
+import anyio.to_thread
 import msgspec
 
 from ..wire.diagnostics import ActorStatus
@@ -20,10 +22,14 @@ from ..wire.errors import ActorLost, BusError, SmcpError, Undeliverable
 from ..wire.message import Ask
 from ..wire.messages.projection import Degradation, HaltServers, ProjectionStatus
 from ..wire.messages.socket import Disconnect, GetLinkStatus, LinkChanged, LinkStatus
+from .channels import SLICES, channel_specs, tool_settings
+from .finder import Resolver
 from .kernel import ChildSpec
 from .kernel.house import House
 from .mcp.actor import McpSupervisor
 from .mcp.opener import Opener
+from .mcp.process_record import ProcessRecords
+from .reconcile import directories
 from .reconcile.actor import ReconcileActor
 from .reconcile.held import Held
 from .reconcile.keeper import InlineServers, bundle_id_of
@@ -80,6 +86,7 @@ class Crew:
         *,
         credentials: Credentials,
         wish: Callable[[], Wish],
+        resolver: Callable[[], Resolver | None] = lambda: None,
         link_numbers: Iterator[int],
         on_change: Callable[[], None],
         on_link: Callable[[LinkChanged], None],
@@ -90,20 +97,22 @@ class Crew:
         Args:
             held: Intents that outlive the ReconcileActor.
             wish: Where the SocketActor of the next life shall be.
+            resolver: The document resolver that is registered.
             on_change, on_link, on_actor: See `Overview`.
         Raises:
             SmcpError: An actor did not start; nothing is left open.
         """
+        opener = await _opener(held.config.name, options)
         house = await House.open()
         overview = Overview(house.bus, on_change=on_change, on_link=on_link, on_actor=on_actor)
         crew = cls(house, overview)
-        opener = Opener()
         servers = InlineServers(house.supervisor, lambda bundle_id: McpSupervisor(bundle_id, opener))
         settings = socket_settings(held, options)
         try:
             for spec in (
-                ChildSpec(TOOLS, lambda: ToolActor(confirmation=options.tool_confirmation)),
-                ChildSpec(RECONCILE, lambda: ReconcileActor(held, servers, options)),
+                *channel_specs(held, options, office=lambda: wish().office or "", resolver=resolver),
+                ChildSpec(TOOLS, lambda: ToolActor(tool_settings(options), confirmation=options.tool_confirmation)),
+                ChildSpec(RECONCILE, lambda: ReconcileActor(held, servers, options, slices=SLICES)),
                 ChildSpec(
                     SOCKET,
                     lambda: SocketActor(settings, auth=credentials, wish=wish(), changes=link_numbers),
@@ -181,6 +190,17 @@ def socket_settings(held: Held, options: RuntimeOptions) -> SocketSettings:
         backoff=options.reconnect_backoff,
         rejoin_budget=options.rejoin_budget_s,
     )
+
+
+async def _opener(name: str, options: RuntimeOptions) -> Opener:
+    """What servers are opened with; what a Computer that was killed left running is ended first (DEC-8)."""
+    state = directories.resolve(options).state
+    records = ProcessRecords(state / "processes")
+    swept = await anyio.to_thread.run_sync(records.sweep)
+    if swept:
+        logger.warning("ended what an earlier run left behind: %s", ", ".join(swept))
+    # A name may hold what a path may not.
+    return Opener(records=records, log_folder=state / "logs" / quote(name, safe=" ").replace(".", "%2E"))
 
 
 def _failure(task: asyncio.Task[None]) -> BaseException | None:

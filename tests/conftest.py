@@ -21,6 +21,14 @@ settings.register_profile("repository", deadline=None, suppress_health_check=[He
 settings.load_profile("repository")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Computers keep records of their processes; those of the tests do not belong to whoever runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     """asyncio, unless a module overrides this fixture to run on trio too."""
