@@ -19,9 +19,12 @@ from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 import anyio
+import msgspec
 
 from .actors.bulletin import Bulletin, Listener
+from .actors.channels import FINDER
 from .actors.crew import RECONCILE, SOCKET, Crew, CrewView
+from .actors.finder import Resolver
 from .actors.kernel.turns import Turns
 from .actors.reconcile.computer_config import ComputerConfig, Connection, canonical, parse_computer_config
 from .actors.reconcile.held import Held
@@ -31,10 +34,11 @@ from .wire.base import to_json
 from .wire.codec import Attachment
 from .wire.diagnostics import Diagnostics
 from .wire.envelope import Address
-from .wire.errors import ConfigValidationError, Failure, ShutdownError, SmcpError, to_failure
+from .wire.errors import ConfigValidationError, ConflictError, Failure, ShutdownError, SmcpError, to_failure
 from .wire.lifecycle import Operation, Phase, State, Verdict, admit
 from .wire.message import Ask
-from .wire.messages.mcp import ServerStatus
+from .wire.messages.finder import CompleteDocument, ReadDocument
+from .wire.messages.mcp import Completions, ServerStatus
 from .wire.messages.projection import ChangeResult, ControlServer, MountServer, SyncConfig, UnmountServer
 from .wire.messages.socket import Connect, Join, Leave, LinkTarget
 
@@ -42,6 +46,8 @@ R = TypeVar("R")
 
 JOIN_LIMIT = 35.0
 """Seconds for a join; its acknowledgement is waited for 30 s (R-LIFE-12)."""
+COMPLETION_LIMIT = 12.0
+"""Seconds for a completion; its server has 10."""
 CHANGE_LIMIT = 120.0
 """Seconds for a change of the server set; servers are waited for elsewhere."""
 
@@ -63,6 +69,7 @@ class Computer:
         self._held = Held(config)
         self._auth: Mapping[str, Any] | None = None
         self._failures: dict[Operation, Failure] = {}
+        self._resolver = options.document_resolver
         self._crew: Crew | None = None
 
     @classmethod
@@ -283,6 +290,50 @@ class Computer:
             self._admit("manage")
             return await self._ask(RECONCILE, ControlServer(bundle_id, action), CHANGE_LIMIT)
 
+    # -- documents ----------------------------------------------------------------------------
+
+    def register_resolver(self, resolver: Resolver | None) -> None:
+        """Has `resolver` turn documents into access URIs from now on (C-DOC-17); `None` takes it back.
+
+        Raises:
+            ConflictError: There is one already (`resolver_registered`).
+        """
+        if resolver is not None and self._resolver is not None:
+            raise ConflictError("a document resolver is registered already", code="resolver_registered")
+        self._resolver = resolver
+
+    async def read_document(self, uri: str, *, timeout: float = 30.0) -> dict[str, Any]:
+        """The Level JSON of a document, page or element of one of the servers (C-DOC-26, C-DOC-27).
+
+        Args:
+            uri: A `dpe://` URI.
+            timeout: Seconds.
+        Raises:
+            ConflictError: It is not running (`lifecycle`).
+            PeerError: 4204, 4201 to 4203, or 4013 when the server cannot be read.
+        """
+        self._admit("manage")
+        read = await self._ask(FINDER, ReadDocument(uri, timeout), timeout + 1.0)
+        level: dict[str, Any] = msgspec.json.decode(read.level.data)
+        return level
+
+    async def complete_document(
+        self, bundle_id: str, template: str, argument: str, value: str, known: Mapping[str, str] | None = None
+    ) -> Completions:
+        """What a server proposes for an argument of its document templates; nothing where it proposes none (C-DOC-29).
+
+        Args:
+            argument: `doc_ref`, `page_index` or `element_id`; `value` is what there is of it.
+            known: Arguments that are settled.
+        Raises:
+            ConflictError: The Computer is not running (`lifecycle`).
+            NetworkError: The server is not connected or did not answer.
+        """
+        self._admit("manage")
+        return await self._ask(
+            FINDER, CompleteDocument(bundle_id, template, argument, value, dict(known or {})), COMPLETION_LIMIT
+        )
+
     async def stop(self) -> None:
         """Ends all service activity; the intent stays, and it can start again (R-LIFE-19)."""
         with self._turns.cut_in():
@@ -373,6 +424,7 @@ class Computer:
             self._options,
             credentials=Credentials(self._auth_now, lambda: self._held.secrets),
             wish=lambda: self._bulletin.standing.wish,
+            resolver=lambda: self._resolver,
             link_numbers=self._link_numbers,
             on_change=self._degradations_moved,
             on_link=self._bulletin.link_moved,

@@ -36,7 +36,7 @@ from ...wire.messages.blobs import (
     SpoolBytes,
 )
 from ...wire.messages.channels import BlobSlice, BlobSource, ReadSkillBytes
-from ...wire.payload import blob_refused
+from ...wire.payload import blob_refused, upload_refused
 from ...wire.protocol import CHUNK_MAX
 from ..kernel import Actor, handler
 from .eviction import Quota
@@ -60,12 +60,14 @@ class BlobSettings(msgspec.Struct, frozen=True):
         state_dir: Keeps the key of handles.
         spool_dir: `<blob cache root>/.blobspool`.
         landing_root: Asked while it is unset; `None` refuses every upload.
+        office: Where the Computer is when this actor starts, `""` for nowhere; a restarted one goes on there.
     """
 
     computer: str
     state_dir: Path
     spool_dir: Path
     landing_root: Callable[[], str | None] = lambda: None
+    office: Callable[[], str] = str
     chunk_max: int = CHUNK_MAX
     parallel_reads: int = 8
     uploads: UploadLimits = UploadLimits()
@@ -80,7 +82,7 @@ class BlobActor(Actor):
     def __init__(self, settings: BlobSettings) -> None:
         self._settings = settings
         self._spool = Spool(settings.spool_dir, settings.quota)
-        self._office = ""
+        self._office = settings.office()
         self._minter: Minter
         self._uploads: UploadDesk
         self._threads: anyio.CapacityLimiter
@@ -141,7 +143,10 @@ class BlobActor(Actor):
     @handler(concurrent=32)
     async def receive(self, message: ReceiveChunk) -> PutAnswer:
         """One chunk of an upload."""
-        request = msgspec.json.decode(message.request.data)
+        try:
+            request = msgspec.json.decode(message.request.data, type=dict[str, Any])
+        except msgspec.DecodeError:
+            raise upload_refused("invalid_declaration").to_error() from None
         reply: PutBlobRet = await self._uploads.receive(request, agent=message.agent, office=self._office)
         fields = msgspec.to_builtins(reply)
         fields.pop("req_id", None)

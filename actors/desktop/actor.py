@@ -27,7 +27,7 @@ from ..kernel import Actor, handler, observer
 from .contents import Contents, Place
 from .organise import matching, organise
 from .render import render
-from .windows import Window, list_windows, shared_hosts, signature
+from .windows import Window, digest, list_windows, shared_hosts, signature
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ ENVELOPE_ROOM = 2048
 
 
 class DesktopSettings(msgspec.Struct, frozen=True):
-    """Limits of the desktop, times in seconds (02 §F: D-6, D-8, D-9, D-46).
+    """Limits of the desktop, times in seconds (02 §F: D-6, D-8, D-9, D-46, D-47).
 
     `retry_interval` is the time between background tries of a server that let a read time out.
     """
@@ -47,6 +47,7 @@ class DesktopSettings(msgspec.Struct, frozen=True):
     history: int = 10
     answer_timeout: float = 15.0
     retry_interval: float = 30.0
+    rebuild_wait: float = 5.0
     budget: int = ACK_BUDGET - ENVELOPE_ROOM
 
 
@@ -60,6 +61,7 @@ class DesktopActor(Actor):
         self._history: deque[str] = deque(maxlen=self._settings.history)
         self._rendered: dict[tuple[int | None, str | None], bytes] = {}
         self._reads = anyio.CapacityLimiter(self._settings.parallel_reads)
+        self._ready = anyio.Event()
 
     @handler
     def apply(self, message: ApplyDesktop) -> Applied:
@@ -81,13 +83,16 @@ class DesktopActor(Actor):
         notes.extend(shared_hosts(self._windows))
         for note in notes:
             logger.warning("%s", note)
-        return Applied(signature(before) != signature(self._windows), tuple(notes))
+        self._ready.set()
+        return Applied(signature(before) != signature(self._windows), tuple(notes), digest(self._windows))
 
     @handler(concurrent=32)
     async def get(self, message: GetDesktop) -> Desktop:
         """The organised desktop; reads what is not kept."""
         if message.size is not None and message.size <= 0:
             return Desktop(Attachment(b"[]"))
+        with anyio.move_on_after(self._settings.rebuild_wait):
+            await self._ready.wait()
         question = (message.size, message.window)
         if question not in self._rendered:
             wanted = matching(self._windows, message.window)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from typing import Any
 
@@ -74,6 +75,13 @@ def shared_hosts(windows: tuple[Window, ...]) -> tuple[str, ...]:
 def signature(windows: tuple[Window, ...]) -> frozenset[tuple[str, str, float, bool]]:
     """What a list change is judged by. Spec: C-DESK-27."""
     return frozenset((window.bundle_id, window.uri, window.priority, window.fullscreen) for window in windows)
+
+
+def digest(windows: tuple[Window, ...]) -> str:
+    """Tells signatures apart over restarts; `""` for no windows."""
+    if not windows:
+        return ""
+    return hashlib.sha256(msgspec.json.encode(sorted(signature(windows)))).hexdigest()[:16]
 
 
 def _priority(annotations: Any, place: str, notes: list[str]) -> float:

@@ -60,12 +60,13 @@ ENVELOPE_ROOM = 2048
 
 
 class FinderSettings(msgspec.Struct, frozen=True):
-    """Limits, times in seconds (02 §F: D-7, D-9, D-11, D-40…43).
+    """Limits, times in seconds (02 §F: D-7, D-9, D-11, D-40…43, D-47).
 
     `reference` switches the built-in resolver on, in the form named.
     """
 
     read_timeout: float = 30.0
+    rebuild_wait: float = 5.0
     history: int = 10
     page: int = FINDER_PAGE
     page_max: int = FINDER_PAGE_MAX
@@ -79,17 +80,21 @@ class FinderActor(Actor):
     """Owner of the document catalogue.
 
     Args:
-        resolver: The application's resolver; `None` answers 4011 unless the settings name the reference one.
+        registered: The application's resolver now; `None` answers 4011 unless the settings name the reference one.
     """
 
-    def __init__(self, resolver: Resolver | None = None, settings: FinderSettings | None = None) -> None:
+    def __init__(
+        self, registered: Callable[[], Resolver | None] = lambda: None, settings: FinderSettings | None = None
+    ) -> None:
         self._settings = settings or FinderSettings()
         self._catalogue = Catalogue()
         self._history: deque[str] = deque(maxlen=self._settings.history)
         self._listings: dict[str, tuple[int, bytes]] = {}
-        self._resolver = resolver
-        if resolver is None and self._settings.reference is not None:
-            self._resolver = ReferenceResolver(self._store, self._settings.reference, self._settings.document_cap)
+        self._ready = anyio.Event()
+        self._registered = registered
+        self._reference: Resolver | None = None
+        if self._settings.reference is not None:
+            self._reference = ReferenceResolver(self._store, self._settings.reference, self._settings.document_cap)
 
     @handler
     def apply(self, message: ApplyFinder) -> Applied:
@@ -104,11 +109,14 @@ class FinderActor(Actor):
                 if self._listings.get(server.bundle_id) != listings[server.bundle_id]:
                     self.tasks.start_soon(self._watch, server)
         self._listings = listings
-        return Applied(before.signature() != self._catalogue.signature(), self._catalogue.notes)
+        self._ready.set()
+        changed = before.signature() != self._catalogue.signature()
+        return Applied(changed, self._catalogue.notes, self._catalogue.digest())
 
-    @handler
-    def find(self, message: ListDocuments) -> DocumentPage:
-        """One page of the committed catalogue."""
+    @handler(concurrent=256)
+    async def find(self, message: ListDocuments) -> DocumentPage:
+        """One page of the committed catalogue; only an actor that has not applied any commit yet waits for one."""
+        await self._first_commit()
         present = {document.summary.mcp_server for document in self._catalogue.documents}
         page = query(
             self._catalogue.documents,
@@ -125,8 +133,10 @@ class FinderActor(Actor):
     async def open(self, message: OpenDocument) -> ResolvedDocument:
         """Resolves one URI. The order of the checks is that of C-DOC-18…23."""
         uri = _parse(message.uri, invalid_dpe_uri)
-        if self._resolver is None:
+        resolver = self._registered() or self._reference
+        if resolver is None:
             raise resolver_missing(message.uri).to_error()
+        await self._first_commit()
         document = self._find(uri, message.uri)
         limit = min(message.timeout, self._settings.timeout_max)
         with anyio.move_on_after(limit):
@@ -134,7 +144,7 @@ class FinderActor(Actor):
             blocks = blocks_of(contents)
             hint = Hint(document.summary.mcp_server, blocks[0].mime_type if blocks else None)
             try:
-                return await resolve(self._resolver, message.uri, blocks, hint)
+                return await resolve(resolver, message.uri, blocks, hint)
             except ResolutionFailed as failure:
                 raise resolution_failed(message.uri, failure.reason).to_error() from None
         raise resolution_failed(message.uri, "timeout").to_error()
@@ -143,6 +153,7 @@ class FinderActor(Actor):
     async def read(self, message: ReadDocument) -> DocumentLevel:
         """The Level JSON behind a URI, for the Computer's own use (C-DOC-26)."""
         uri = _parse(message.uri, invalid_finder_uri)
+        await self._first_commit()
         document = self._find(uri, message.uri)
         contents = await self._read(document, uri, message.uri, message.timeout)
         texts = [block.text for block in blocks_of(contents) if block.text is not None]
@@ -177,6 +188,11 @@ class FinderActor(Actor):
         self._history.append(fact.record.bundle_id)
 
     # -- inside ---------------------------------------------------------------------
+
+    async def _first_commit(self) -> None:
+        if not self._ready.is_set():
+            with anyio.move_on_after(self._settings.rebuild_wait):
+                await self._ready.wait()
 
     def _find(self, uri: DpeUri, raw: str) -> Document:
         document = self._catalogue.find(uri)

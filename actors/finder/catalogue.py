@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from ...wire.base import to_json
 from ...wire.documents import DocumentSummary
 from ...wire.dpe_uri import DpeUri, InvalidDpeUri, parse_dpe_uri
 from ...wire.messages.channels import ResourceSlice
@@ -46,6 +48,13 @@ class Catalogue(msgspec.Struct, frozen=True):
     def signature(self) -> frozenset[DocumentSummary]:
         """What a change is judged by. Spec: C-DOC-30."""
         return frozenset(document.summary for document in self.documents)
+
+    def digest(self) -> str:
+        """Tells signatures apart over restarts; `""` for no documents."""
+        if not self.documents:
+            return ""
+        summaries = sorted(to_json(document.summary) for document in self.documents)
+        return hashlib.sha256(b"\n".join(summaries)).hexdigest()[:16]
 
 
 def build_catalogue(servers: Sequence[ResourceSlice]) -> Catalogue:

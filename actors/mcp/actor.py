@@ -20,6 +20,8 @@ from ...wire.message import Fact
 from ...wire.messages.mcp import (
     AnnounceAgain,
     CallTool,
+    CompleteArgument,
+    Completions,
     GetServerStatus,
     LaunchPlan,
     ListResources,
@@ -67,6 +69,7 @@ from .lifecycle import (
 )
 from .listing import Kind
 from .opener import Opener
+from .reading import not_connected, read_failure
 from .session import PAGE_LIMIT, Session
 
 logger = logging.getLogger(__name__)
@@ -178,12 +181,24 @@ class McpSupervisor(Actor):
 
     @handler(concurrent=READS)
     async def read_resource(self, message: ReadResource) -> ResourceContents:
-        session = self._reachable()
+        session = self._readable()
         try:
             contents = await session.read(message.uri, timeout=message.timeout)
         except RequestFailed as failure:
-            raise self._unreachable(failure) from failure
+            raise read_failure(failure, modern=session.modern) from failure
         return ResourceContents(Attachment(contents))
+
+    @handler(concurrent=READS)
+    async def complete(self, message: CompleteArgument) -> Completions:
+        session = self._readable()
+        if not session.capabilities.completions:
+            return Completions(())
+        try:
+            return await session.complete(
+                message.template, message.argument, message.value, message.known, timeout=message.timeout
+            )
+        except RequestFailed as failure:
+            raise read_failure(failure) from failure
 
     @handler(concurrent=READS)
     async def watch(self, message: WatchResources) -> Watched:
@@ -356,10 +371,20 @@ class McpSupervisor(Actor):
 
     # -- resources ------------------------------------------------------------------------
 
-    def _reachable(self) -> Session:
+    def _session(self) -> Session | None:
         session = self._life.session if self._life is not None else None
-        if session is None or self._table.state != "ready":
+        return session if self._table.state == "ready" else None
+
+    def _reachable(self) -> Session:
+        session = self._session()
+        if session is None:
             raise _refused(mcp_server_not_found(self._bundle_id))
+        return session
+
+    def _readable(self) -> Session:
+        session = self._session()
+        if session is None:
+            raise not_connected()
         return session
 
     def _unreachable(self, failure: RequestFailed) -> PeerError:

@@ -22,6 +22,7 @@ from mcp.shared.inbound import MCP_METHOD_HEADER, MCP_NAME_HEADER, NAME_BEARING_
 from mcp.types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
+from ...wire.messages.mcp import Completions
 from .connection import Connection
 from .dispatcher import NO_HEADERS
 from .failures import ConnectionLost, ErrorAnswer, RequestFailed, SessionForgotten, TimeLimitReached, UnusableAnswer
@@ -37,6 +38,8 @@ LIST_LIMIT = 60.0
 """Seconds for all pages of a list."""
 RENEW_LIMIT = 15.0
 """Seconds for the handshake that replaces a forgotten session."""
+COMPLETIONS_MAX = 100
+"""Values of one completion, the most that MCP lets a server propose."""
 
 
 class Capabilities(msgspec.Struct, frozen=True):
@@ -48,10 +51,21 @@ class Capabilities(msgspec.Struct, frozen=True):
     resources_changed: bool = False
     subscribe: bool = False
     prompts: bool = False
+    completions: bool = False
 
 
 class _Result(msgspec.Struct):
     resultType: str = "complete"
+
+
+class _Proposed(msgspec.Struct):
+    values: list[str]
+    total: int | None = None
+    hasMore: bool | None = None
+
+
+class _Completed(msgspec.Struct):
+    completion: _Proposed
 
 
 class Session:
@@ -226,6 +240,25 @@ class Session:
             raise UnusableAnswer("the answer to resources/read has no contents") from error
         return bytes(contents)
 
+    async def complete(
+        self, template: str, argument: str, value: str, known: Mapping[str, str], *, timeout: float
+    ) -> Completions:
+        """What the server proposes for an argument of a resource template.
+
+        Args:
+            known: Arguments that are settled already.
+        Raises:
+            RequestFailed: It proposes nothing.
+        """
+        members = {"ref": {"type": "ref/resource", "uri": template}, "argument": {"name": argument, "value": value}}
+        context = {"context": {"arguments": dict(known)}} if known else {}
+        result = await self._ask("completion/complete", {**members, **context}, timeout)
+        try:
+            found = msgspec.json.decode(result, type=_Completed).completion
+        except msgspec.MsgspecError as error:
+            raise UnusableAnswer("the answer to completion/complete cannot be read") from error
+        return Completions(tuple(found.values[:COMPLETIONS_MAX]), found.total, bool(found.hasMore))
+
     async def probe(self, request: str, *, timeout: float) -> None:
         """Any answer to `request` proves life, an error too.
 
@@ -266,7 +299,7 @@ class Session:
             code = error.code if isinstance(error, MCPError) else 0
             raise ErrorAnswer(code, "the server ended its announcements") from error
 
-    async def _ask(self, method: str, members: dict[str, str], timeout: float, name: str | None = None) -> bytes:
+    async def _ask(self, method: str, members: Mapping[str, object], timeout: float, name: str | None = None) -> bytes:
         body = msgspec.json.encode(members)
         if self._stamp:
             body = b'{"_meta":{%b}%b' % (self._stamp[:-1], b"," + body[1:] if members else b"}")
@@ -327,4 +360,5 @@ def _capabilities(declared: types.ServerCapabilities | None) -> Capabilities:
         resources_changed=bool(resources and resources.list_changed),
         subscribe=bool(resources and resources.subscribe),
         prompts=declared.prompts is not None,
+        completions=declared.completions is not None,
     )

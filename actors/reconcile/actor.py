@@ -15,6 +15,7 @@ import anyio
 
 from ...wire.codec import Attachment
 from ...wire.errors import ConfigValidationError, ConflictError, PolicyError, SmcpError
+from ...wire.messages.channels import SliceChanged
 from ...wire.messages.kernel import ActorDown, ActorParked, ActorUp
 from ...wire.messages.mcp import LaunchPlan, ResourcesListed, ServerStatus, ServerStatusChanged, ToolsListed
 from ...wire.messages.projection import (
@@ -269,6 +270,11 @@ class ReconcileActor(Actor):
         if fact.bundle_id in self._held.servers:
             self._held.facts.take_resources(fact)
             self._committer.mark()
+
+    @observer
+    def on_contents(self, fact: SliceChanged) -> None:
+        """The owner of a slice has told of a change itself."""
+        self._committer.learned(fact.slice, fact.signature)
 
     @observer
     def on_up(self, fact: ActorUp) -> None:

@@ -98,6 +98,11 @@ class Committer:
                 feed.sent = None
                 self.mark()
 
+    def learned(self, slice: Slice, signature: str | None) -> None:
+        """What is behind a slice changed without a commit; a later commit that finds it so is no change."""
+        if signature is not None:
+            self._held.signatures[slice] = signature
+
     async def commit(self) -> int:
         """Waits until everything said so far is committed; the number of the commit that stands then."""
         self.mark()

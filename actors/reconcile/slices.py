@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ...wire.codec import Attachment
+from ...wire.loopback import is_loopback_url
 from ...wire.messages.channels import ResourceSlice
 from ...wire.messages.tools import ServerTools, ToolPolicy
 from .policies import ServerPolicies
+from .server_entry import ServerEntry
 from .server_facts import ServerFacts
 from .server_set import ServerSet, SetEntry
 
@@ -61,6 +63,15 @@ def resource_slice(servers: ServerSet, facts: ServerFacts, order: Iterable[str])
                 subscribe=subscribe,
                 connected=connected,
                 session=session,
+                local=is_local(member.entry),
             )
         )
     return tuple(slices)
+
+
+def is_local(entry: ServerEntry) -> bool:
+    """Whether the server is a process here or behind a loopback URL (C-SKILL-27).
+
+    The URL counts as it is written: what a placeholder may turn into proves nothing.
+    """
+    return entry.type == "stdio" or is_loopback_url(entry.parameters.get("url", ""))

@@ -18,7 +18,9 @@ from ...bus.link import AuthSource, LinkChange, LinkOptions, Reply, SmcpLink
 from ...wire.backoff import Backoff
 from ...wire.base import decode_payload, to_json
 from ...wire.errors import BusError, ConflictError, InvalidPayload, NetworkError, SmcpError, to_failure
-from ...wire.events import CALLS, NOTIFY_TOOL_CALL_CANCEL
+from ...wire.events import CALLS, NOTIFY_LEAVE_OFFICE, NOTIFY_TOOL_CALL_CANCEL
+from ...wire.messages.channels import SliceChanged
+from ...wire.messages.kernel import ActorUp
 from ...wire.messages.projection import Committed, GetProjectionStatus, Slice
 from ...wire.messages.socket import (
     Connect,
@@ -38,7 +40,9 @@ from ...wire.rooms import AgentCallData, UpdateComputerConfigReq
 from ..kernel import Actor, handler, observer
 from . import answers
 from .announcements import EVENTS, Announcements
+from .in_flight import InFlight, Work
 from .membership import Membership
+from .office import BLOBS, OfficeNews
 from .service import RECONCILE, TOOLS, Service
 from .standing import Wish
 
@@ -82,16 +86,6 @@ class SocketSettings(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: int = 2048
 
 
-class _Work:
-    """One request in work, and the connection it came over."""
-
-    __slots__ = ("generation", "scope")
-
-    def __init__(self, generation: int) -> None:
-        self.generation = generation
-        self.scope = anyio.CancelScope()
-
-
 class SocketActor(Actor):
     """The Computer's end of the connection.
 
@@ -114,8 +108,8 @@ class SocketActor(Actor):
         self._announcements = Announcements(settings.coalesce, settings.coalesce_longest)
         self._bell = anyio.Event()
         self._service = Service(settings.computer, self.ask)
-        self._in_flight: set[_Work] = set()
-        self._idle = anyio.Event()
+        self._news = OfficeNews(self.ask)
+        self._in_flight = InFlight()
         self._unsent = 0
         self._update = to_json(UpdateComputerConfigReq(computer=settings.computer))
 
@@ -154,6 +148,7 @@ class SocketActor(Actor):
             await self._drain(message.grace)
             await self._link.leave()
         finally:
+            await self._out_of_office()
             await self._resume()
 
     @handler(concurrent=4)
@@ -172,6 +167,7 @@ class SocketActor(Actor):
             with anyio.CancelScope(shield=True), anyio.move_on_after(GOODBYE_LIMIT):
                 await link.disconnect()
             self._link = None
+            await self._out_of_office()
             await self._resume()
 
     @handler
@@ -205,9 +201,16 @@ class SocketActor(Actor):
     async def _enter(self, link: SmcpLink, office: str) -> None:
         self._membership.asked()
         try:
+            await self._news.enter(office)
             await link.join("computer", self._settings.computer, office)
         finally:
             self._membership.answered()
+            if link.office is None:
+                await self._out_of_office()
+
+    async def _out_of_office(self) -> None:
+        with anyio.CancelScope(shield=True):
+            await self._news.leave()
 
     async def _return(self, target: LinkTarget, office: str | None) -> None:
         """Connects and joins again for a restarted actor, as patiently as the link itself would."""
@@ -258,6 +261,8 @@ class SocketActor(Actor):
             self._announcements.lost()
         if phase in ("connecting", "offline") and self._in_flight:
             self.tasks.start_soon(self._give_up, change.generation)
+        if self._news.office and link.office is None and not self._membership.joining:
+            self.tasks.start_soon(self._news.leave)
         if change.state == "ended":
             self._link = None
         self._bell.set()
@@ -291,6 +296,8 @@ class SocketActor(Actor):
             self._take(event, data, reply)
         elif event == NOTIFY_TOOL_CALL_CANCEL:
             self.tasks.start_soon(self._cancel, data)
+        elif event == NOTIFY_LEAVE_OFFICE:
+            self.tasks.start_soon(self._news.left, data)
         elif reply is not None:
             self.tasks.start_soon(reply.send)
 
@@ -300,21 +307,17 @@ class SocketActor(Actor):
         elif len(self._in_flight) >= self._settings.in_flight:
             self.tasks.start_soon(self._send, event, answers.crowded(event), reply)
         else:
-            work = _Work(self._link.generation if self._link is not None else 0)
-            self._in_flight.add(work)
+            work = self._in_flight.begin(self._link.generation if self._link is not None else 0)
             self.tasks.start_soon(self._serve, work, event, data, reply)
 
-    async def _serve(self, work: _Work, event: str, data: msgspec.Raw | None, reply: Reply | None) -> None:
+    async def _serve(self, work: Work, event: str, data: msgspec.Raw | None, reply: Reply | None) -> None:
         try:
             answer = answers.interrupted(event, self._settings.computer)
             with work.scope:
                 answer = await self._service.answer(event, data)
             await self._send(event, answer, reply)
         finally:
-            self._in_flight.discard(work)
-            if not self._in_flight:
-                self._idle.set()
-                self._idle = anyio.Event()
+            self._in_flight.end(work)
 
     async def _send(self, event: str, answer: bytes, reply: Reply | None) -> None:
         if reply is None:
@@ -345,15 +348,9 @@ class SocketActor(Actor):
             await self.ask(TOOLS, DrainCalls(grace), timeout=grace + ANSWERS_LIMIT)
         except BusError as error:
             logger.info("the calls could not be drained: %s", error.code)
-        await self._until_idle(until - self.now())
-        for work in self._in_flight:
-            work.scope.cancel()
-        await self._until_idle(ANSWERS_LIMIT)
-
-    async def _until_idle(self, limit: float) -> None:
-        with anyio.move_on_after(max(0.0, limit)):
-            while self._in_flight:
-                await self._idle.wait()
+        await self._in_flight.until_idle(until - self.now())
+        self._in_flight.interrupt()
+        await self._in_flight.until_idle(ANSWERS_LIMIT)
 
     async def _resume(self) -> None:
         self._membership.draining = False
@@ -366,9 +363,7 @@ class SocketActor(Actor):
     async def _give_up(self, generation: int) -> None:
         """Calls of a lost connection have nobody to answer: after a grace they end (R-LIFE-14)."""
         await anyio.sleep(self._settings.drain_timeout)
-        for work in self._in_flight:
-            if work.generation <= generation:
-                work.scope.cancel()
+        self._in_flight.interrupt(generation)
 
     # -- announcing ---------------------------------------------------------------------------
 
@@ -377,6 +372,18 @@ class SocketActor(Actor):
         """Everything an Agent can read has changed already; now it may be told (R-PROJ-3)."""
         self._announcements.committed(fact.changed, fact.filled, self.now())
         self._bell.set()
+
+    @observer
+    def contents_changed(self, fact: SliceChanged) -> None:
+        """Contents changed without a commit; their owner reads them anew from now on."""
+        self._announcements.changed(fact.slice, fact.signature, self.now())
+        self._bell.set()
+
+    @observer
+    async def on_up(self, fact: ActorUp) -> None:
+        """A `blobs` that lost what it was told hears it again."""
+        if fact.address == BLOBS and fact.incarnation > 1:
+            self.tasks.start_soon(self._news.again)
 
     async def _catch_up(self) -> None:
         """Owes the office all there is: commits before this life were announced by nobody."""

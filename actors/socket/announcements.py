@@ -54,13 +54,22 @@ class Announcements:
         """A commit changed these slices; `filled` are all that are not empty after it."""
         self._filled = frozenset(filled)
         for slice in changed:
-            mark = self._owed.get(slice)
-            if not self._joined:
-                self._owed[slice] = _Mark(math.inf, math.inf)
-            elif mark is None or mark.due == math.inf:
-                self._owed[slice] = _Mark(now, now + min(self._window, self._longest))
-            else:
-                mark.due = min(now + self._window, mark.began + self._longest)
+            self._owe(slice, now)
+
+    def changed(self, slice: Slice, signature: str | None, now: float) -> None:
+        """A slice changed without a commit; `signature` is that of the slice where it is known, `""` when empty."""
+        if signature is not None:
+            self._filled = self._filled | {slice} if signature else self._filled - {slice}
+        self._owe(slice, now)
+
+    def _owe(self, slice: Slice, now: float) -> None:
+        mark = self._owed.get(slice)
+        if not self._joined:
+            self._owed[slice] = _Mark(math.inf, math.inf)
+        elif mark is None or mark.due == math.inf:
+            self._owed[slice] = _Mark(now, now + min(self._window, self._longest))
+        else:
+            mark.due = min(now + self._window, mark.began + self._longest)
 
     def joined(self, now: float) -> None:
         """The office took us in: everything owed is due at once."""

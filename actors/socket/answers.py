@@ -21,6 +21,11 @@ def embed(req_id: str, **members: bytes) -> bytes:
     return b'{%s"req_id":%s}' % (b"".join(parts), to_json(req_id))
 
 
+def extended(fields: bytes, req_id: str) -> bytes:
+    """A ready JSON object that is not empty, with the `req_id` echoed in it."""
+    return b'%b,"req_id":%b}' % (fields[:-1], to_json(req_id))
+
+
 def plain(value: object) -> bytes:
     """An object that is encoded here: error payloads, results of our own making, small replies."""
     return to_json(value)

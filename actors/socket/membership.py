@@ -31,6 +31,11 @@ class Membership:
             return False
         return self._phase == "joined" or (self._phase == "connected" and (self._joining or self._returning))
 
+    @property
+    def joining(self) -> bool:
+        """Whether a join is under way."""
+        return self._joining
+
     def moved(self, phase: LinkPhase, *, wished: bool) -> None:
         """The link is in this phase; `wished` says that it has an office to return to."""
         self._phase = phase

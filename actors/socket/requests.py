@@ -1,16 +1,19 @@
 """Reading what an Agent asks of this Computer: the structure of each `client:*` event, checked.
 
-Pure. The arguments of a tool call stay the JSON text they came as; everything else of a
-request is small and becomes its structure. Called by the SocketActor for every event.
+Pure. The arguments of a tool call and the chunk of an upload stay the JSON text they came as;
+everything else of a request is small and becomes its structure. Called by the SocketActor for
+every event.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 
 from ...wire.base import ComputerRequest, decode_payload, to_json
 from ...wire.errors import InvalidPayload
-from ...wire.events import CALLS, CLIENT_TOOL_CALL
+from ...wire.events import CALLS, CLIENT_PUT_BLOB, CLIENT_TOOL_CALL
 from ...wire.tools import ToolCallReq, ToolTimeout
 
 
@@ -20,6 +23,13 @@ class ToolCall(ComputerRequest, frozen=True, kw_only=True):
     tool_name: str
     params: msgspec.Raw
     timeout: ToolTimeout
+
+
+class Upload(ComputerRequest, frozen=True, kw_only=True):
+    """`client:put_blob` as it came, in `body`: its faults have codes of their own, given by the owner (C-UP-5)."""
+
+    upload_id: Any = None
+    body: bytes = b""
 
 
 def read_request(event: str, data: msgspec.Raw | None) -> ComputerRequest:
@@ -36,8 +46,15 @@ def read_request(event: str, data: msgspec.Raw | None) -> ComputerRequest:
     body = bytes(data)
     if event == CLIENT_TOOL_CALL:
         return _read_tool_call(body)
+    if event == CLIENT_PUT_BLOB:
+        head = decode_payload(_UploadHead, body)
+        return Upload(agent=head.agent, req_id=head.req_id, computer=head.computer, upload_id=head.upload_id, body=body)
     request: ComputerRequest = decode_payload(CALLS[event].request, body)
     return request
+
+
+class _UploadHead(ComputerRequest, frozen=True, kw_only=True):
+    upload_id: Any = None
 
 
 def _read_tool_call(body: bytes) -> ToolCall:

@@ -7,47 +7,34 @@ nothing of the connection; the SocketActor calls it once for every event.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Mapping
+from typing import Final
 
-import anyio
 import msgspec
 
 from ...wire import events, payload, results
 from ...wire.codec import Attachment
 from ...wire.config import GetComputerConfigReq
 from ...wire.envelope import Address
-from ...wire.errors import ActorLost, InvalidPayload, SmcpError
-from ...wire.message import Ask
+from ...wire.errors import InvalidPayload, SmcpError
 from ...wire.messages.mcp import ListResources
 from ...wire.messages.projection import GetConfig
 from ...wire.messages.tools import ListTools, RunTool
 from ...wire.resources import GetResourcesReq
 from ...wire.tools import GetToolsReq
-from . import absent, answers
+from . import answers
+from .channels import ChannelAnswers, Way
+from .owners import ANSWER_LIMIT, Asker, Owners
 from .requests import ToolCall, read_request
 from .resource_page import page
-
-R = TypeVar("R")
 
 TOOLS: Final = Address("tools")
 RECONCILE: Final = Address("reconcile")
 
-ANSWER_LIMIT: Final = 15.0
-"""Seconds one answer may take, tool calls and documents excepted (D-46)."""
 CALL_MARGIN: Final = 1.0
 """Seconds after a call's own limit at which its ask ends; the ToolActor has answered long before (W-CALL-10)."""
-REBUILD_WAIT: Final = 5.0
-"""Seconds a read waits for an owner that is being restarted (D-47)."""
-REBUILD_POLL: Final = 0.02
 
 logger = logging.getLogger(__name__)
-
-
-class Asker(Protocol):
-    """The way to other actors."""
-
-    async def __call__(self, target: Address, message: Ask[R], *, timeout: float | None = None) -> R: ...
 
 
 class Service:
@@ -60,8 +47,9 @@ class Service:
 
     def __init__(self, computer: str, ask: Asker) -> None:
         self._computer = computer
-        self._ask = ask
-        self._ways: dict[str, Callable[[Any], Awaitable[bytes]]] = {
+        self._owners = Owners(ask)
+        self._ways: Mapping[str, Way] = {
+            **ChannelAnswers(self._owners).ways,
             events.CLIENT_TOOL_CALL: self._tool_call,
             events.CLIENT_GET_TOOLS: self._get_tools,
             events.CLIENT_GET_CONFIG: self._get_config,
@@ -77,8 +65,7 @@ class Service:
         if request.computer != self._computer:
             return answers.refusal(payload.computer_not_found(request.computer))
         try:
-            way = self._ways.get(event)
-            return _ABSENT[event](request) if way is None else await way(request)
+            return await self._ways[event](request)
         except SmcpError as error:
             logger.warning("%s failed: %s", event, error.code)
             return answers.failed_request(error)
@@ -92,24 +79,24 @@ class Service:
     async def _tool_call(self, call: ToolCall) -> bytes:
         message = RunTool(call.req_id, call.tool_name, Attachment(bytes(call.params)), call.timeout, call.agent)
         try:
-            answer = await self._ask(TOOLS, message, timeout=call.timeout + CALL_MARGIN)
+            answer = await self._owners.ask(TOOLS, message, call.timeout + CALL_MARGIN)
         except SmcpError as error:
             logger.warning("a tool call was not answered: %s", error.code)
             return answers.failed_call(error, call.timeout)
         return answer.result.data
 
     async def _get_tools(self, request: GetToolsReq) -> bytes:
-        listed = await self._read(TOOLS, ListTools())
+        listed = await self._owners.read(TOOLS, ListTools())
         return answers.embed(request.req_id, tools=listed.tools.data)
 
     async def _get_config(self, _: GetComputerConfigReq) -> bytes:
-        return (await self._read(RECONCILE, GetConfig())).config.data
+        return (await self._owners.read(RECONCILE, GetConfig())).config.data
 
     async def _get_resources(self, request: GetResourcesReq) -> bytes:
         cursor = request.cursor if isinstance(request.cursor, str) else None
         server = Address(f"mcp/{request.mcp_server}")
         try:
-            listed = await self._ask(server, ListResources(cursor), timeout=ANSWER_LIMIT)
+            listed = await self._owners.ask(server, ListResources(cursor), ANSWER_LIMIT)
             found = page(listed.resources.data, listed.next_cursor, request.req_id)
         except SmcpError as error:
             return answers.failed_listing(error, request.mcp_server)
@@ -118,27 +105,3 @@ class Service:
         for note in found.notes:
             logger.error("resources of %s: %s", request.mcp_server, note)
         return found.answer
-
-    async def _read(self, target: Address, message: Ask[R]) -> R:
-        """Asks again for a while when the owner was being restarted: reading twice changes nothing."""
-        with anyio.move_on_after(REBUILD_WAIT):
-            while True:
-                try:
-                    return await self._ask(target, message, timeout=ANSWER_LIMIT)
-                except ActorLost as lost:
-                    # A parked owner is not waited for: it may be gone for minutes (DEC-35).
-                    if lost.details.get("down") == "parked":
-                        raise
-                await anyio.sleep(REBUILD_POLL)
-        return await self._ask(target, message, timeout=ANSWER_LIMIT)
-
-
-_ABSENT: Final[dict[str, Callable[[Any], bytes]]] = {
-    events.CLIENT_GET_DESKTOP: absent.desktop,
-    events.CLIENT_GET_SKILLS: absent.skills,
-    events.CLIENT_GET_SKILL: absent.skill,
-    events.CLIENT_GET_BLOB: absent.blob,
-    events.CLIENT_PUT_BLOB: absent.upload,
-    events.CLIENT_LIST_FINDER: absent.finder,
-    events.CLIENT_GET_DPE: absent.document,
-}

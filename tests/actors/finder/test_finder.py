@@ -299,7 +299,9 @@ class Stage:
     async def begin(self, resolver: Any = None, **settings: Any) -> None:
         await self.supervisor.start_child(ChildSpec(Address("mcp/s"), lambda: self.server))
         await self.supervisor.start_child(ChildSpec(Address("blobs"), ScriptedBlobs))
-        await self.supervisor.start_child(ChildSpec(FINDER, lambda: FinderActor(resolver, FinderSettings(**settings))))
+        await self.supervisor.start_child(
+            ChildSpec(FINDER, lambda: FinderActor(lambda: resolver, FinderSettings(**settings)))
+        )
         await self.commit(listed("s", doc("dpe://h/r")))
 
     async def commit(self, *servers: ResourceSlice) -> bool:

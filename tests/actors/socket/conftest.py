@@ -149,10 +149,11 @@ class Stage:
 
 @asynccontextmanager
 async def stage(**settings: Any) -> AsyncIterator[Stage]:
-    """Everything up; the SocketActor is not connected yet."""
+    """Everything up; the SocketActor is not connected yet. `beside` are further actors by address."""
     book = Book()
     numbers = itertools.count(1)
     wish = settings.pop("wish", None)
+    beside: dict[str, Callable[[], Actor]] = settings.pop("beside", {})
     auth = settings.pop("auth", None)
     options = {"coalesce": WINDOW, "coalesce_longest": 0.3, "drain_timeout": 0.2, "backoff": QUICK, **settings}
     chosen = SocketSettings(computer="desk", **options)
@@ -172,6 +173,8 @@ async def stage(**settings: Any) -> AsyncIterator[Stage]:
         quick = RestartPolicy(backoff=QUICK)
         await supervisor.start_child(ChildSpec(TOOLS, lambda: Tools(book), policy=quick))
         await supervisor.start_child(ChildSpec(Address("reconcile"), lambda: Reconcile(book), policy=quick))
+        for name, factory in beside.items():
+            await supervisor.start_child(ChildSpec(Address(name), factory, policy=quick))
         with Observer(bus, LinkChanged) as observer:
             async with anyio.create_task_group() as watching:
                 watching.start_soon(watch, observer)

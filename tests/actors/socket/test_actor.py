@@ -95,28 +95,6 @@ async def test_calls_and_lists_are_answered_with_the_bytes_of_their_owner(desk: 
     assert await desk.server.ask("client:get_config", BASE) == {"servers": {}, "inputs": []}
 
 
-@pytest.mark.spec("W-CMP-2", "E-4", "E-5", "E-6", "E-7", "E-8", "E-9", "E-30", "E-33", "W-ARCH-5")
-@pytest.mark.parametrize(
-    ("event", "more", "expected"),
-    [
-        ("client:get_desktop", {}, {"desktops": [], "req_id": "q1"}),
-        ("client:get_skills", {}, {"skills": [], "req_id": "q1"}),
-        ("client:get_resources", {"mcp_server": "none"}, 4014),
-        ("client:get_skill", {"name": "abc"}, 4014),
-        ("client:get_blob", {"blob_handle": "x"}, 4018),
-        ("client:put_blob", {"blob": "", "chunk_offset": 0, "eof": True}, 4019),
-        ("client:list_finder", {}, {"documents": [], "total_count": 0, "req_id": "q1"}),
-        ("client:get_dpe", {"uri": "dpe://h/d"}, 4011),
-    ],
-)
-async def test_every_other_event_is_answered_too(
-    desk: Stage, event: str, more: dict[str, Any], expected: dict[str, Any] | int
-) -> None:
-    await desk.join()
-    answer = await desk.server.ask(event, {**BASE, **more})
-    assert (answer["code"] if isinstance(expected, int) else answer) == expected
-
-
 @pytest.mark.spec("W-EVT-3")
 async def test_an_unknown_event_is_answered_with_nothing(desk: Stage) -> None:
     await desk.join()

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from smcp_runtime.actors.socket import absent, answers
-from smcp_runtime.actors.socket.answers import embed, within_budget
-from smcp_runtime.wire import blobs, documents, resources, skills
+from smcp_runtime.actors.socket import answers
+from smcp_runtime.actors.socket.answers import embed, extended, within_budget
 from smcp_runtime.wire.errors import (
     ActorLost,
     BusClosed,
@@ -24,7 +23,6 @@ from smcp_runtime.wire.errors import (
 )
 from smcp_runtime.wire.events import CLIENT_GET_TOOLS, CLIENT_TOOL_CALL
 
-BASE = {"agent": "a", "req_id": "r", "computer": "desk"}
 NO, MAYBE = {"executed": "no"}, {"executed": "unknown"}
 
 
@@ -36,6 +34,11 @@ def read(answer: bytes) -> dict[str, Any]:
 @pytest.mark.spec("E-2", "W-EVT-1")
 def test_a_ready_list_is_embedded_byte_for_byte_beside_the_echoed_id() -> None:
     assert embed('a"b', tools=b'[ {"x":1.0e0} ]') == b'{"tools":[ {"x":1.0e0} ],"req_id":"a\\"b"}'
+
+
+@pytest.mark.spec("E-7", "W-EVT-1")
+def test_a_ready_object_gets_the_echoed_id_and_stays_as_it_is_otherwise() -> None:
+    assert extended(b'{"name":"x","n":1.0e0}', 'a"b') == b'{"name":"x","n":1.0e0,"req_id":"a\\"b"}'
 
 
 @pytest.mark.spec("C-10", "W-CMP-2")
@@ -122,36 +125,3 @@ def test_an_answer_above_the_budget_is_replaced_and_one_at_the_budget_is_not() -
     assert result["meta"]["a2c_result_too_large"] is True
     assert "101 bytes" in result["content"][0]["text"]
     assert read(within_budget(CLIENT_GET_TOOLS, b"x" * 101, 100))["code"] == 500
-
-
-@pytest.mark.spec("E-4", "E-6", "E-30")
-def test_lists_of_absent_channels_are_empty() -> None:
-    assert read(absent.desktop(resources.GetDeskTopReq(**BASE))) == {"desktops": [], "req_id": "r"}
-    assert read(absent.skills(skills.GetSkillsReq(**BASE))) == {"skills": [], "req_id": "r"}
-    assert read(absent.finder(documents.ListFinderReq(**BASE))) == {"documents": [], "total_count": 0, "req_id": "r"}
-
-
-@pytest.mark.spec("C-SKILL-59", "C-SKILL-60")
-@pytest.mark.parametrize(("name", "code"), [("my-helper", 4014), ("a:b:c", 4016), ("../x", 4016)])
-def test_no_skill_can_be_read(name: str, code: int) -> None:
-    flat = read(absent.skill(skills.GetSkillReq(**BASE, name=name)))
-    assert (flat["code"], flat["details"]["name"]) == (code, name)
-    assert "mcp_server" not in flat
-
-
-@pytest.mark.spec("C-BLOB-7", "W-BLOB-5")
-def test_no_handle_is_known_and_no_upload_accepted() -> None:
-    flat = read(absent.blob(blobs.GetBlobReq(**BASE, blob_handle="b1.x.y")))
-    assert (flat["code"], flat["details"]) == (4018, {"reason": "invalid_handle"})
-    first = read(absent.upload(blobs.PutBlobReq(**BASE, blob="", chunk_offset=0)))
-    assert (first["code"], first["details"]) == (4019, {"reason": "forbidden"})
-    later = read(absent.upload(blobs.PutBlobReq(**BASE, upload_id="u", blob="", chunk_offset=5)))
-    assert later["details"] == {"reason": "invalid_upload", "upload_id": "u"}
-
-
-@pytest.mark.spec("W-DOC-3", "DEC-21")
-def test_a_document_needs_a_valid_uri_and_then_a_resolver() -> None:
-    invalid = read(absent.document(documents.GetDpeReq(**BASE, uri="dpe://h/doc?x")))
-    assert (invalid["code"], invalid["reason"]) == (4012, "query not allowed")
-    valid = read(absent.document(documents.GetDpeReq(**BASE, uri="dpe://h/doc")))
-    assert (valid["code"], valid["uri"]) == (4011, "dpe://h/doc")
