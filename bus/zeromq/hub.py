@@ -1,9 +1,9 @@
 """The hub: the bus of the main process as the meeting point of worker nodes.
 
-It greets nodes, keeps the routing table, relays between nodes, passes facts to whoever
-observes them, and takes down what a lost node had. Messages to a node and facts share one
-ROUTER socket: an address is announced before the fact that mentions it, each peer has a
-window of its own, and one authentication guards both (see docs/bus.md).
+It greets nodes, listens to their pulse, and takes out those that leave or are lost; the
+exchange routes between them. Messages and facts share one ROUTER socket: an address is
+announced before the fact that mentions it, each peer has a window of its own, and one
+authentication guards both (see docs/bus.md).
 """
 
 from __future__ import annotations
@@ -13,35 +13,30 @@ import functools
 import logging
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 
-from ...wire.envelope import Address, Envelope
+from ...wire.envelope import Address
 from ...wire.messages.nodes import NodeDown, NodeUp
 from ..bus import Bus
-from ..mailbox import Verdict, Whereabouts
 from . import frames
 from .endpoint import Place, to_bind
+from .exchange import Exchange
 from .flow import LINE, WINDOW
 from .frames import encode_header
 from .hello import Terms, contract
 from .keys import KeyPair
-from .link import Arrived, Link
+from .link import Link
 from .monitor import Change
 from .notices import Notices
 from .pulse import Pulse, Watch
-from .routes import Routes
 from .session import NodeStatus, Session
 from .transport import HubSocket, end_context, new_context
 
 logger = logging.getLogger(__name__)
 
-HERE = ""
-"""The hub's own name in the table of observers; no node can have it."""
 NODES_MAX = 1024
-ADDRESS_MAX = 256
 FAREWELL = 0.2
 """Seconds a leaving side waits for the other's farewell."""
 PROBE_AFTER = (0.0, 0.005, 0.05)
@@ -87,9 +82,6 @@ class ZmqHub:
         self._pulse = pulse or Pulse()
         self._window, self._line = window, line
         self._schema = schema
-        self._routes = Routes()
-        self._by_identity: dict[bytes, Session] = {}
-        self._by_name: dict[str, Session] = {}
         self._all_gone: asyncio.Event | None = None
 
     async def __aenter__(self) -> ZmqHub:
@@ -116,9 +108,7 @@ class ZmqHub:
             await end_context(self._context)
             raise
         self.endpoint = self._socket.endpoint
-        self._bus.gateway = self
-        for subject in self._bus.subjects():
-            self.observe(subject)
+        self._nodes = self._bus.gateway = Exchange(self._bus, self._send, self.notices)
         self._tasks: TaskGroup = anyio.create_task_group()
         await self._tasks.__aenter__()
         self._tasks.start_soon(self._keep_pulse)
@@ -141,56 +131,13 @@ class ZmqHub:
     def nodes(self) -> tuple[NodeStatus, ...]:
         """The nodes that are connected."""
         now = self._bus.now()
-        return tuple(session.status(self._routes.of(name), now) for name, session in self._by_name.items())
-
-    # -- gateway --------------------------------------------------------------------------
-
-    def carry(self, envelope: Envelope) -> Verdict | None:
-        owner = self._routes.owner(envelope.target)
-        if owner is None:
-            return None
-        link = self._by_name[owner].link
-        if isinstance(envelope, Arrived) and envelope.origin is link:
-            # It came from there: the node has just lost the address.
-            return None
-        return link.carry(envelope)
-
-    def cancel(self, envelope: Envelope) -> Whereabouts | None:
-        link = self._holder(envelope)
-        return link.cancel(envelope) if link is not None else None
-
-    def reaches(self, address: Address) -> bool:
-        return self._routes.owner(address) is not None
-
-    def has_left(self, envelope: Envelope) -> bool:
-        link = self._holder(envelope)
-        return link is not None and link.holds(envelope.id)
-
-    def wants(self, subject: str) -> bool:
-        return any(name != HERE for name in self._routes.observers(subject))
-
-    def publish(self, envelope: Envelope) -> None:
-        self._relay_fact(envelope, HERE)
-
-    def observe(self, subject: str) -> None:
-        self._routes.observe(subject, HERE)
-        self._tell_interest((subject,))
-
-    def unobserve(self, subject: str) -> None:
-        self._routes.unobserve(subject, HERE)
-        self._tell_interest((subject,))
-
-    def announce(self, address: Address) -> None:
-        self._broadcast(frames.Announce((address,)))
-
-    def withdraw(self, address: Address, why: str | None) -> None:
-        self._broadcast(frames.Withdraw((address,), why))
+        return tuple(session.status(self._nodes.addresses_of(session), now) for session in self._nodes.sessions())
 
     # -- socket ---------------------------------------------------------------------------
 
     def _close(self) -> None:
         self._bus.gateway = None
-        for session in tuple(self._by_name.values()):
+        for session in self._nodes.sessions():
             self._lose(session, "the hub closed")
         self._socket.close()
         self._place.remove()
@@ -198,26 +145,17 @@ class ZmqHub:
     def _send(self, identity: bytes, message: list[bytes]) -> bool:
         if self._socket.send([identity, *message]):
             return True
-        session = self._by_identity.get(identity)
+        session = self._nodes.at(identity)
         if session is not None:
             # Not at once: the link that sends is in the middle of something.
             asyncio.get_running_loop().call_soon(self._lose, session, "disconnected")
         return False
 
-    def _say(self, identity: bytes, header: frames.Frame) -> bool:
-        return self._send(identity, [encode_header(header)])
-
-    def _broadcast(self, header: frames.Frame, but: str = HERE) -> None:
-        message = [encode_header(header)]
-        for name, session in tuple(self._by_name.items()):
-            if name != but:
-                self._send(session.identity, message)
-
     def _receive(self, message: list[bytes], user: str) -> None:
         identity = message[0]
         now = self._bus.clock()
         self._check_presence(now)
-        session = self._by_identity.get(identity)
+        session = self._nodes.at(identity)
         try:
             header, body, attachments = frames.unpack(message[1:])
         except frames.Malformed:
@@ -241,8 +179,8 @@ class ZmqHub:
 
     def _probe(self) -> None:
         """A beat to everybody: who cannot be reached is lost."""
-        if self._bus.gateway is self:
-            self._broadcast(frames.Beat())
+        if self._bus.gateway is self._nodes:
+            self._nodes.broadcast(frames.Beat())
 
     # -- greeting and farewell --------------------------------------------------------------
 
@@ -253,24 +191,29 @@ class ZmqHub:
                 self._welcome(identity, header, user)
             else:
                 self.notices.note(refusal.code, f"refused a node: {refusal.text}")
-                self._say(identity, refusal)
+                self._send(identity, [encode_header(refusal)])
         elif not isinstance(header, frames.Bye):
             # A node that was lost and does not know it: it will greet again.
             self.notices.note("unknown", "a peer that has not greeted sent a frame")
-            self._say(identity, frames.Bye("unknown"))
+            self._send(identity, [encode_header(frames.Bye("unknown"))])
 
     def _judge(self, hello: frames.Hello, user: str) -> frames.Refused | None:
         refusal = self._terms.judge(hello, user if self._allow is not None else None)
         if refusal is not None:
             return refusal
-        if len(self._by_name) >= NODES_MAX:
+        if len(self._nodes) >= NODES_MAX:
             return frames.Refused("full", f"this hub has {NODES_MAX} nodes already")
-        namesake = self._by_name.get(hello.name)
-        if namesake is not None:
-            if self._socket.send([namesake.identity, encode_header(frames.Beat())]):
-                return frames.Refused("name_taken", f"a node named {hello.name} is connected")
-            self._lose(namesake, "disconnected")
+        namesake = self._nodes.named(hello.name)
+        if namesake is not None and self._is_there(namesake):
+            return frames.Refused("name_taken", f"a node named {hello.name} is connected")
         return None
+
+    def _is_there(self, session: Session) -> bool:
+        """Whether a node can still be reached; one that cannot is lost."""
+        if self._socket.send([session.identity, encode_header(frames.Beat())]):
+            return True
+        self._lose(session, "disconnected")
+        return False
 
     def _welcome(self, identity: bytes, hello: frames.Hello, user: str) -> None:
         name = hello.name
@@ -278,130 +221,65 @@ class ZmqHub:
             self._bus,
             name,
             functools.partial(self._send, identity),
-            on_fact=functools.partial(self._on_fact, name),
+            on_fact=functools.partial(self._nodes.on_fact, name),
             window=self._window,
             line=self._line,
         )
         session = Session(identity, user, link, self._bus.clock())
-        self._by_identity[identity] = self._by_name[name] = session
-        for subject in hello.subjects:
-            self._routes.observe(subject, name)
-        session.told = self._routes.wanted_elsewhere(name)
-        welcome = frames.Welcome(
-            self.name,
-            (*self._bus.addresses(), *self._routes.elsewhere(name)),
-            tuple(session.told),
-            self._pulse.every,
-            self._pulse.lost_after,
-        )
-        self._say(identity, welcome)
+        reachable, wanted = self._nodes.add(session, hello.subjects)
+        welcome = frames.Welcome(self.name, reachable, wanted, self._pulse.every, self._pulse.lost_after)
+        self._nodes.say(session, welcome)
         up = self._claim(session, hello.addresses)
-        self._tell_interest(hello.subjects)
+        self._nodes.begin_interest(hello.subjects, name)
         logger.info("node %s came with %s", name, ", ".join(up) or "no address")
         self._bus.publish(NodeUp(name, up))
+
+    def _claim(self, session: Session, addresses: tuple[str, ...]) -> tuple[Address, ...]:
+        for owner in self._nodes.owners(addresses) - {session.name}:
+            other = self._nodes.named(owner)
+            if other is not None:
+                # Perhaps its process has died and we have not heard.
+                self._is_there(other)
+        return self._nodes.claim(session, addresses)
 
     def _lose(self, session: Session, why: str, *, for_good: bool = False) -> None:
         """Takes a node out: its addresses are down (`for_good`: and will not be back), what it had in work ends."""
         if session.link.closed:
             return
-        name = session.link.name
-        del self._by_identity[session.identity], self._by_name[name]
-        told = self._routes.wanted_elsewhere(HERE)
-        addresses = self._routes.forget(name)
-        reason = None if for_good else f"node {name} {why}"
-        for address in addresses:
-            self._bus.note_down(address, reason)
+        name = session.name
+        addresses = self._nodes.remove(session, None if for_good else f"node {name} {why}")
         session.link.close(why)
-        if addresses:
-            self._broadcast(frames.Withdraw(addresses, reason))
-        self._tell_interest(told)
         logger.log(logging.INFO if for_good else logging.WARNING, "node %s is gone: %s", name, why)
         self._bus.publish(NodeDown(name, why, addresses))
-        if self._all_gone is not None and not self._by_name:
+        if self._all_gone is not None and not len(self._nodes):
             self._all_gone.set()
 
     async def _say_goodbye(self) -> None:
-        if not self._by_name:
+        if not len(self._nodes):
             return
         self._all_gone = asyncio.Event()
-        self._broadcast(frames.Bye("the hub closes"))
+        self._nodes.broadcast(frames.Bye("the hub closes"))
         with anyio.move_on_after(FAREWELL):
             await self._all_gone.wait()
 
     # -- control frames -----------------------------------------------------------------------
 
     def _on_control(self, session: Session, header: frames.Frame) -> None:
-        name = session.link.name
         match header:
             case frames.Announce(addresses):
                 self._claim(session, addresses)
             case frames.Withdraw(addresses, why):
-                self._release(session, addresses, why)
+                self._nodes.release(session, addresses, why)
             case frames.Observe(subjects):
-                for subject in subjects:
-                    self._routes.observe(subject, name)
-                self._tell_interest(subjects)
+                self._nodes.begin_interest(subjects, session.name)
             case frames.Unobserve(subjects):
-                for subject in subjects:
-                    self._routes.unobserve(subject, name)
-                self._tell_interest(subjects)
+                self._nodes.end_interest(subjects, session.name)
             case frames.Bye():
-                self._say(session.identity, frames.Bye("farewell"))
+                self._nodes.say(session, frames.Bye("farewell"))
                 self._lose(session, "left", for_good=True)
             case _:
                 # A beat has done its work by arriving; anything else is not for a hub.
                 pass
-
-    def _claim(self, session: Session, addresses: tuple[str, ...]) -> tuple[Address, ...]:
-        """Routes addresses to a node; the ones it got."""
-        name = session.link.name
-        here = self._bus.addresses()
-        got = []
-        for address in map(Address, addresses):
-            if not 0 < len(address) <= ADDRESS_MAX or address in here:
-                self.notices.note("address", f"node {name} claims an address that is not free")
-                continue
-            owner = self._by_name.get(self._routes.owner(address) or name, session)
-            if owner is not session and not self._say(owner.identity, frames.Beat()):
-                self._lose(owner, "disconnected")
-            if self._routes.claim(address, name):
-                self._bus.note_down(address, None)
-                got.append(address)
-            else:
-                self.notices.note("address", f"node {name} claims an address that is not free")
-        if got:
-            self._broadcast(frames.Announce(tuple(got)), but=name)
-        return tuple(got)
-
-    def _release(self, session: Session, addresses: tuple[str, ...], why: str | None) -> None:
-        gone = tuple(address for address in map(Address, addresses) if self._routes.release(address, session.link.name))
-        for address in gone:
-            self._bus.note_down(address, why)
-            session.link.forget_address(address, why)
-        if gone:
-            self._broadcast(frames.Withdraw(gone, why), but=session.link.name)
-
-    # -- facts ----------------------------------------------------------------------------------
-
-    def _on_fact(self, name: str, envelope: Envelope) -> None:
-        self._bus.spread(envelope)
-        self._relay_fact(envelope, name)
-
-    def _relay_fact(self, envelope: Envelope, origin: str) -> None:
-        for name in self._routes.observers(envelope.subject):
-            if name not in (origin, HERE):
-                self._by_name[name].link.publish(envelope)
-
-    def _tell_interest(self, subjects: Any) -> None:
-        """Tells each node which of these subjects somebody else wants, or nobody any more."""
-        for name, session in tuple(self._by_name.items()):
-            wanted = {subject for subject in subjects if set(self._routes.observers(subject)) - {name}}
-            new, old = wanted - session.told, session.told & (set(subjects) - wanted)
-            if new:
-                self._say(session.identity, frames.Observe(tuple(new)))
-            if old:
-                self._say(session.identity, frames.Unobserve(tuple(old)))
-            session.told = (session.told | new) - old
 
     # -- pulse ------------------------------------------------------------------------------------
 
@@ -411,12 +289,12 @@ class ZmqHub:
             now = self._bus.now()
             self._check_presence(now)
             self._watch.tick(now)
-            if any(self._is_silent(session, now) for session in self._by_name.values()):
+            if any(self._is_silent(session, now) for session in self._nodes.sessions()):
                 self._socket.catch_up()
-            for session in tuple(self._by_name.values()):
+            for session in self._nodes.sessions():
                 if self._is_silent(session, now):
                     self._lose(session, f"silent for {now - session.heard:.1f} s")
-            self._broadcast(frames.Beat())
+            self._nodes.broadcast(frames.Beat())
 
     def _is_silent(self, session: Session, now: float) -> bool:
         return now - session.heard > self._pulse.lost_after
@@ -424,13 +302,5 @@ class ZmqHub:
     def _check_presence(self, now: float) -> None:
         if self._watch.was_away(now):
             self._watch.tick(now)
-            for session in tuple(self._by_name.values()):
+            for session in self._nodes.sessions():
                 self._lose(session, "this process was stopped meanwhile")
-
-    def _holder(self, envelope: Envelope) -> Link | None:
-        """The link that has this envelope, in line or out; its address may have moved since."""
-        for session in self._by_name.values():
-            if session.link.holds(envelope.id):
-                return session.link
-        owner = self._routes.owner(envelope.target)
-        return self._by_name[owner].link if owner is not None else None

@@ -38,6 +38,11 @@ class Session:
         self.heard = heard
         self.told: set[str] = set()
 
+    @property
+    def name(self) -> str:
+        """Of the node."""
+        return self.link.name
+
     def status(self, addresses: tuple[Address, ...], now: float) -> NodeStatus:
         """What is shown of it."""
         link = self.link
