@@ -174,7 +174,7 @@ async def test_a_result_of_thirty_megabytes_travels_in_no_packet_and_the_connect
     async with open_stack(config(light("srv", tools="big,echo"))) as stack:
         generation = (await stack.computer.diagnostics()).link.generation
         result = await stack.agent.tool_call("desk", "srv__big", {"bytes": 30_000_000}, timeout=30, fetch=False)
-        assert result.is_error or result.content[0]["_meta"]["a2c_blob_handle"]
+        assert result.is_error or "a2c_blob_handle" in str(result)
         assert len(str(result)) < 900_000
         assert await stack.text("srv__echo", text="still here") == "still here"
         assert (await stack.computer.diagnostics()).link.generation == generation
