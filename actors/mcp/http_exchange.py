@@ -49,8 +49,11 @@ async def exchange(
 
     Raises:
         RedirectRefused: It leads to another origin, changes the method, or does not end.
+        ConnectionLost: The client has been closed.
         httpx2.TransportError: The exchange failed.
     """
+    if client.is_closed:
+        raise ConnectionLost("the connection is being closed", sent=False)
     request = client.build_request(method, url, headers=dict(headers), content=body)
     for _ in range(REDIRECTS + 1):
         response = await client.send(request, stream=True)

@@ -13,6 +13,8 @@ logger = logging.getLogger(__name__)
 
 SIDE_MESSAGES = 64
 """Notifications and answers of ours under way at once; a server that provokes more gets none."""
+LAST_WORDS = 0.05
+"""Seconds that exchanges under way get to notice that their client is closed."""
 LATE_GRACE = 2.0
 """Seconds that the exchange of a withdrawn request may still take before it is cut."""
 
@@ -63,12 +65,18 @@ class HttpTasks:
                 task.cancel()
 
     async def close(self) -> None:
-        """Ends everything and waits for it."""
-        pending = [*self._requests.values(), *self._others]
+        """Ends everything and waits for it. The client is closed by then, so most of it ends by itself.
+
+        What is cancelled while the client library lets go of expired connections leaves them to the garbage
+        collector, hence the moment before it.
+        """
+        pending = {*self._requests.values(), *self._others}
+        if pending:
+            _, pending = await asyncio.wait(pending, timeout=LAST_WORDS)
         for task in pending:
             task.cancel()
         if pending:
-            await asyncio.wait(pending, timeout=2.0)
+            await asyncio.wait(pending, timeout=1.0)
 
     def _side_done(self, _: asyncio.Task[None]) -> None:
         self._side -= 1

@@ -84,8 +84,8 @@ class SseConnection:
         self._closed = True
         self._dispatcher.close(ConnectionLost("the connection is being closed"))
         self._endpoint.cancel()
-        await self._tasks.close()
         await self._client.aclose()
+        await self._tasks.close()
 
     # -- outgoing -----------------------------------------------------------------------
 

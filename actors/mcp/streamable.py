@@ -107,7 +107,6 @@ class StreamableConnection:
             return
         self._closed = True
         self._dispatcher.close(ConnectionLost("the connection is being closed"))
-        await self._tasks.close()
         if gentle and self._session_id is not None and self._plan.terminate_on_close:
             try:
                 async with asyncio.timeout(CLOSE_BOUND):
@@ -116,6 +115,7 @@ class StreamableConnection:
             except (RequestFailed, httpx2.HTTPError, TimeoutError):
                 pass  # a server that cannot end the session will let it expire
         await self._client.aclose()
+        await self._tasks.close()
 
     # -- outgoing -----------------------------------------------------------------------
 

@@ -131,6 +131,10 @@ class Host:
         message = CallTool(tool, Attachment(json.dumps(arguments or {}).encode()), timeout, **more)
         return await self.bus.ask(Address(f"mcp/{bundle_id}"), message, timeout=timeout + 5.0)
 
+    @staticmethod
+    def address(bundle_id: str) -> Address:
+        return Address(f"mcp/{bundle_id}")
+
     # -- seeing --
 
     def seen(self, kind: type[Any], bundle_id: str) -> list[Any]:
@@ -162,6 +166,13 @@ class Host:
             while not (value := condition()):
                 await self._news.wait()
         return value
+
+    @staticmethod
+    async def eventually_true(condition: Callable[[], object], timeout: float = LIMIT) -> None:
+        """Waits for what no fact announces."""
+        with anyio.fail_after(timeout):
+            while not condition():  # noqa: ASYNC110
+                await anyio.sleep(0.01)
 
 
 def _of(fact: Any) -> str:
