@@ -12,7 +12,7 @@ from ...wire.envelope import Address, Envelope
 from ..bus import Bus
 from ..mailbox import Verdict, Whereabouts
 from . import frames
-from .frames import encode_header
+from .frames import encode_header, printable
 from .link import Arrived, Link
 from .notices import Notices
 from .routes import Routes
@@ -143,7 +143,7 @@ class Exchange:
         here = self._bus.addresses()
         got = []
         for address in map(Address, addresses):
-            free = 0 < len(address) <= ADDRESS_MAX and address not in here
+            free = 0 < len(address) <= ADDRESS_MAX and address.isprintable() and address not in here
             if free and self._routes.claim(address, session.name):
                 self._bus.note_down(address, None)
                 got.append(address)
@@ -159,6 +159,7 @@ class Exchange:
 
     def release(self, session: Session, addresses: Iterable[str], why: str | None) -> None:
         """A node withdrew addresses."""
+        why = None if why is None else printable(why)
         gone = tuple(address for address in map(Address, addresses) if self._routes.release(address, session.name))
         for address in gone:
             self._bus.note_down(address, why)

@@ -21,6 +21,7 @@ FRAME_MAX = 128 * 1024 * 1024
 """Largest single frame in bytes; a peer that sends a larger one is disconnected."""
 FRAMES_MAX = 4096
 """Most frames of one message."""
+WORDS_MAX = 300
 
 
 class Malformed(Exception):
@@ -217,6 +218,11 @@ def fits(envelope_body: bytes, attachments: Sequence[bytes]) -> bool:
         and len(attachments) <= FRAMES_MAX - 2
         and all(len(attachment) <= FRAME_MAX for attachment in attachments)
     )
+
+
+def printable(text: str) -> str:
+    """A peer's words, short and without what could garble a log."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:WORDS_MAX])
 
 
 def deadline(header: Carry, now: float) -> float:

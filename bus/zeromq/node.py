@@ -14,25 +14,23 @@ from types import TracebackType
 from typing import Literal
 
 import anyio
-import msgspec
 from anyio.abc import TaskGroup
 
 from ...wire.backoff import Backoff
-from ...wire.envelope import Address, Envelope
 from ...wire.errors import NetworkError, NodeRefused
-from ...wire.messages.nodes import NodeDown, NodeUp
 from ..bus import Bus
-from ..mailbox import Verdict, Whereabouts
 from . import frames
+from .attempts import REFUSALS, REFUSED, UNREACHABLE, Attempts, End
 from .endpoint import to_connect
 from .flow import LINE, WINDOW
-from .frames import encode_header
+from .frames import encode_header, printable
 from .hello import PROTOCOL, contract
 from .keys import NodeKeys
-from .link import Arrived, Link
+from .link import Link
 from .monitor import Change
 from .notices import Notices
 from .pulse import Pulse, Watch
+from .remote import Remote
 from .transport import NodeSocket, end_context, new_context
 
 logger = logging.getLogger(__name__)
@@ -40,21 +38,7 @@ logger = logging.getLogger(__name__)
 ANSWER_WITHIN = 5.0
 """Seconds a hub has to answer a greeting."""
 FAREWELL = 0.2
-REFUSALS = 5
-"""Refusals in a row after which a node gives up."""
-UNREACHABLE = Backoff(initial=0.1, longest=5.0)
-REFUSED = Backoff(initial=5.0, longest=60.0)
-_TRANSIENT = ("name_taken", "full")
-"""Refusals that time may cure: the namesake may be a process that has just died."""
-
 State = Literal["connecting", "up", "refused", "closed"]
-
-
-class End(msgspec.Struct, frozen=True):
-    """How a connection ended; `refusal` when the hub, or its security, turned us away."""
-
-    why: str
-    refusal: NodeRefused | None = None
 
 
 class ZmqNode:
@@ -99,15 +83,12 @@ class ZmqNode:
         self._bus = bus
         self._keys = keys
         self._connect_timeout = connect_timeout
-        self._unreachable, self._refused, self._refusals = unreachable, refused, refusals
+        self._attempts = Attempts(unreachable=unreachable, refused=refused, refusals=refusals)
+        self._remote = Remote(bus, self._say)
         self._window, self._line = window, line
         self._schema = schema
-        self._remote: set[Address] = set()
-        self._wanted: set[str] = set()
-        self._link: Link | None = None
         self._socket: NodeSocket | None = None
         self._end: asyncio.Future[End] | None = None
-        self._hub = "hub"
         self._pulse = Pulse()
         self._heard = 0.0
         self._leaving = False
@@ -121,7 +102,7 @@ class ZmqNode:
         self._settled = asyncio.Event()
         self._stopped = asyncio.Event()
         self._watch = Watch(self._pulse, self._bus.now())
-        self._bus.gateway = self
+        self._bus.gateway = self._remote
         self._leaving = False
         self._tasks: TaskGroup = anyio.create_task_group()
         await self._tasks.__aenter__()
@@ -161,41 +142,6 @@ class ZmqNode:
         assert self.refusal is not None
         raise self.refusal
 
-    # -- gateway ----------------------------------------------------------------------------
-
-    def carry(self, envelope: Envelope) -> Verdict | None:
-        if self._link is None or envelope.target not in self._remote or isinstance(envelope, Arrived):
-            return None
-        return self._link.carry(envelope)
-
-    def cancel(self, envelope: Envelope) -> Whereabouts | None:
-        return self._link.cancel(envelope) if self._link is not None else None
-
-    def reaches(self, address: Address) -> bool:
-        return self._link is not None and address in self._remote
-
-    def has_left(self, envelope: Envelope) -> bool:
-        return self._link is not None and self._link.holds(envelope.id)
-
-    def wants(self, subject: str) -> bool:
-        return subject in self._wanted
-
-    def publish(self, envelope: Envelope) -> None:
-        if self._link is not None:
-            self._link.publish(envelope)
-
-    def observe(self, subject: str) -> None:
-        self._say_if_up(frames.Observe((subject,)))
-
-    def unobserve(self, subject: str) -> None:
-        self._say_if_up(frames.Unobserve((subject,)))
-
-    def announce(self, address: Address) -> None:
-        self._say_if_up(frames.Announce((address,)))
-
-    def withdraw(self, address: Address, why: str | None) -> None:
-        self._say_if_up(frames.Withdraw((address,), why))
-
     # -- connections --------------------------------------------------------------------------
 
     async def _first_welcome(self) -> None:
@@ -209,37 +155,30 @@ class ZmqNode:
             raise NetworkError(text, code="hub_unreachable")
 
     async def _keep_connected(self) -> None:
-        failures = refusals = 0
         while True:
             end = await self._connection()
             if self._leaving:
                 return
             was_up = self.state == "up"
             self.state = "connecting"
-            if was_up:
-                failures = refusals = 0
-            if end.refusal is None:
-                logger.log(logging.WARNING if was_up else logging.DEBUG, "no connection to the hub: %s", end.why)
-                pause = self._unreachable.delay(failures)
-                failures += 1
-            else:
+            if end.refusal is not None:
                 self._turned_away = end.refusal
-                refusals += 1
-                logger.warning("the hub refuses this node, attempt %d: %s", refusals, end.refusal.message)
-                if end.refusal.code in _TRANSIENT:
-                    pause = self._unreachable.delay(refusals - 1)
-                elif self._settled.is_set() and refusals < self._refusals:
-                    pause = self._refused.delay(refusals - 1)
-                else:
-                    self._give_up(end.refusal)
-                    return
+            logger.log(
+                logging.WARNING if was_up or end.refusal is not None else logging.DEBUG,
+                "no connection to the hub: %s",
+                end.why,
+            )
+            pause = self._attempts.after(end, was_up=was_up)
+            if pause is None:
+                assert end.refusal is not None
+                self._give_up(end.refusal)
+                return
             await anyio.sleep(pause)
 
     def _give_up(self, refusal: NodeRefused) -> None:
         self.state = "refused"
         self.refusal = refusal
-        for address in self._remote:
-            self._bus.note_down(address, f"the hub refuses this node: {refusal.message}")
+        self._remote.explain(f"the hub refuses this node: {refusal.message}")
         self._settled.set()
         self._stopped.set()
 
@@ -249,16 +188,14 @@ class ZmqNode:
         self._end, self._welcomed = loop.create_future(), loop.create_future()
         self._heard = self._bus.now()
         self._watch.tick(self._heard)
-        self._greeted = set(self._bus.addresses()), set(self._bus.subjects())
         self._socket = NodeSocket(
             self._context, self._place.url, keys=self._keys, receive=self._receive, on_change=self._on_change
         )
         try:
-            addresses, subjects = self._greeted
-            self._say(frames.Hello(PROTOCOL, self._terms, self.name, tuple(addresses), tuple(subjects)))
+            self._say(frames.Hello(PROTOCOL, self._terms, self.name, *self._remote.greeting()))
             return await self._until_end(self._end)
         finally:
-            self._go_down(self._end.result().why if self._end.done() else "this node closed")
+            self._remote.go_down(self._end.result().why if self._end.done() else "this node closed")
             self._socket.close()
             self._socket = None
 
@@ -279,24 +216,13 @@ class ZmqNode:
             return
         self._watch.tick(now)
         assert self._socket is not None
-        limit = self._pulse.lost_after if self._link is not None else ANSWER_WITHIN
+        limit = self._pulse.lost_after if self._remote.link is not None else ANSWER_WITHIN
         if now - self._heard > limit:
             self._socket.catch_up()
         if now - self._heard > limit:
             self._finish(f"the hub is silent for {now - self._heard:.1f} s")
-        elif self._link is not None:
+        elif self._remote.link is not None:
             self._say(frames.Beat())
-
-    def _go_down(self, why: str) -> None:
-        link, self._link = self._link, None
-        self._wanted = set()
-        if link is None:
-            return
-        addresses = tuple(self._remote)
-        for address in addresses:
-            self._bus.note_down(address, f"no connection to the hub: {why}")
-        link.close(why)
-        self._bus.publish(NodeDown(self._hub, why, addresses))
 
     def _finish(self, why: str, code: str | None = None) -> None:
         if self._end is not None and not self._end.done():
@@ -305,7 +231,7 @@ class ZmqNode:
 
     async def _say_goodbye(self) -> None:
         self._leaving = True
-        if self._link is not None and self._end is not None:
+        if self._remote.link is not None and self._end is not None:
             self._say(frames.Bye("this node leaves"))
             await asyncio.wait((self._end,), timeout=FAREWELL)
 
@@ -319,10 +245,6 @@ class ZmqNode:
 
     def _say(self, header: frames.Frame) -> bool:
         return self._send([encode_header(header)])
-
-    def _say_if_up(self, header: frames.Frame) -> None:
-        if self._link is not None:
-            self._say(header)
 
     def _on_change(self, change: Change) -> None:
         if change is Change.UNREACHABLE:
@@ -348,16 +270,20 @@ class ZmqNode:
             self.notices.note("malformed", "the hub sent something that is no frame")
             return
         self._heard = now
-        if self._link is None:
+        link = self._remote.link
+        if isinstance(header, frames.Bye):
+            self._say(frames.Bye("farewell"))
+            self._finish(printable(header.why))
+        elif link is None:
             self._on_greeted(header)
-        elif not self._link.receive(header, body, attachments):
-            self._on_control(self._link, header)
+        elif not link.receive(header, body, attachments):
+            self._remote.on_control(header)
 
     def _on_greeted(self, header: frames.Header) -> None:
         if isinstance(header, frames.Welcome):
             self._go_up(header)
         elif isinstance(header, frames.Refused):
-            self._finish(header.text, header.code)
+            self._finish(printable(header.text), printable(header.code))
 
     def _go_up(self, welcome: frames.Welcome) -> None:
         try:
@@ -366,55 +292,9 @@ class ZmqNode:
             self.notices.note("malformed", "the hub's pulse is none")
             return
         self._watch = Watch(self._pulse, self._bus.now())
-        self._hub = welcome.name
-        for address in self._remote:
-            self._bus.note_down(address, None)
-        self._remote = set()
-        self._add_remote(welcome.addresses)
-        self._bus.publish(NodeUp(self._hub, welcome.addresses))
-        self._wanted = set(welcome.subjects)
-        self._link = Link(self._bus, self._hub, self._send, window=self._window, line=self._line)
+        link = Link(self._bus, printable(welcome.name), self._send, window=self._window, line=self._line)
+        self._remote.go_up(welcome, link)
         self.state = "up"
-        self._catch_up()
         self._settled.set()
         if not self._welcomed.done():
             self._welcomed.set_result(None)
-
-    def _catch_up(self) -> None:
-        """Tells the hub what has changed here since the greeting."""
-        addresses, subjects = set(self._bus.addresses()), set(self._bus.subjects())
-        said_addresses, said_subjects = self._greeted
-        for kind, changed in (
-            (frames.Announce, addresses - said_addresses),
-            (frames.Withdraw, said_addresses - addresses),
-            (frames.Observe, subjects - said_subjects),
-            (frames.Unobserve, said_subjects - subjects),
-        ):
-            if changed:
-                self._say(kind(tuple(changed)))
-
-    def _on_control(self, link: Link, header: frames.Frame) -> None:
-        match header:
-            case frames.Announce(addresses):
-                self._add_remote(addresses)
-            case frames.Withdraw(addresses, why):
-                for address in map(Address, addresses):
-                    if address in self._remote:
-                        self._remote.discard(address)
-                        self._bus.note_down(address, why)
-                        link.forget_address(address, why)
-            case frames.Observe(subjects):
-                self._wanted.update(subjects)
-            case frames.Unobserve(subjects):
-                self._wanted.difference_update(subjects)
-            case frames.Bye(why):
-                self._say(frames.Bye("farewell"))
-                self._finish(why)
-            case _:
-                # A beat has done its work by arriving; anything else is not for a node.
-                pass
-
-    def _add_remote(self, addresses: tuple[str, ...]) -> None:
-        for address in map(Address, addresses):
-            self._remote.add(address)
-            self._bus.note_down(address, None)

@@ -12,13 +12,16 @@ from zmq.utils import z85
 
 from smcp_runtime.bus import Verdict
 from smcp_runtime.bus.zeromq import zap
+from smcp_runtime.bus.zeromq.attempts import REFUSALS, Attempts, End
 from smcp_runtime.bus.zeromq.flow import FactFlow, Flow
-from smcp_runtime.bus.zeromq.frames import Hello
+from smcp_runtime.bus.zeromq.frames import WORDS_MAX, Hello, printable
 from smcp_runtime.bus.zeromq.hello import PROTOCOL, Terms, contract
 from smcp_runtime.bus.zeromq.notices import Notices
 from smcp_runtime.bus.zeromq.pulse import Pulse, Watch
 from smcp_runtime.bus.zeromq.routes import Routes
+from smcp_runtime.wire.backoff import Backoff
 from smcp_runtime.wire.envelope import Address, Envelope
+from smcp_runtime.wire.errors import NodeRefused
 from smcp_runtime.wire.message import Tell, schema_hash
 
 A, B = Address("a"), Address("b")
@@ -184,6 +187,44 @@ class TestPulse:
         assert watch.was_away(105.1)
         watch.tick(105)
         assert not watch.was_away(110)
+
+
+class TestAttempts:
+    NO_ANSWER = End("nobody listens there")
+    REFUSED = End("the key", NodeRefused("the key", code="key"))
+    TAKEN = End("the name", NodeRefused("the name", code="name_taken"))
+
+    def test_a_hub_that_does_not_answer_is_tried_for_ever_with_growing_pauses(self) -> None:
+        attempts = Attempts(unreachable=Backoff(initial=1, longest=8))
+        pauses = [attempts.after(self.NO_ANSWER, was_up=False) for _ in range(50)]
+        assert all(pause is not None for pause in pauses)
+        assert pauses[0] < 2 < 6 < pauses[10] < 10  # type: ignore[operator]
+
+    def test_a_refusal_before_the_first_welcome_is_final(self) -> None:
+        assert Attempts().after(self.REFUSED, was_up=False) is None
+
+    def test_a_taken_name_is_waited_for(self) -> None:
+        attempts = Attempts()
+        assert all(attempts.after(self.TAKEN, was_up=False) is not None for _ in range(50))
+
+    @pytest.mark.spec("F-92")
+    def test_refusals_after_a_welcome_end_at_the_limit_with_few_attempts_a_minute(self) -> None:
+        attempts = Attempts()
+        assert attempts.after(self.NO_ANSWER, was_up=True) is not None
+        pauses = [attempts.after(self.REFUSED, was_up=False) for _ in range(REFUSALS)]
+        assert pauses[-1] is None
+        assert sum(pause for pause in pauses if pause is not None) > 55
+
+    def test_a_welcome_makes_up_for_earlier_refusals(self) -> None:
+        attempts = Attempts(refusals=2)
+        for _ in range(10):
+            assert attempts.after(self.NO_ANSWER, was_up=True) is not None
+            assert attempts.after(self.REFUSED, was_up=False) is not None
+
+
+def test_a_peers_words_are_short_and_cannot_garble_a_log() -> None:
+    assert printable("gone\n\x1b[2JWARNING all is well") == "gone??[2JWARNING all is well"
+    assert len(printable("x" * 10_000)) == WORDS_MAX
 
 
 class TestNotices:

@@ -15,9 +15,9 @@ import zmq
 
 from smcp_runtime.bus import Bus
 from smcp_runtime.bus.zeromq import KeyPair, NodeKeys, ZmqHub, ZmqNode, generate, load, load_node
+from smcp_runtime.bus.zeromq.attempts import REFUSALS
 from smcp_runtime.bus.zeromq.frames import Hello, encode_header
 from smcp_runtime.bus.zeromq.hello import PROTOCOL, contract
-from smcp_runtime.bus.zeromq.node import REFUSALS, REFUSED
 from smcp_runtime.wire.backoff import Backoff
 from smcp_runtime.wire.envelope import Address
 from smcp_runtime.wire.errors import ActorLost, NodeRefused, PolicyError, Undeliverable
@@ -165,15 +165,6 @@ class TestRefusal:
             async with guarded(ring, endpoint) as (_, hub):
                 await until(lambda: outcomes == ["up", "refused"])
                 assert hub.notices.counts["key"] == REFUSALS
-
-    @pytest.mark.spec("F-92")
-    def test_f92_a_refused_node_makes_few_attempts_a_minute(self) -> None:
-        # With the shortest pauses that jitter allows.
-        starts, now = 0, 0.0
-        for refusal in range(REFUSALS):
-            starts += now < 60.0
-            now += REFUSED.delay(refusal, uniform=lambda low, _high: low)
-        assert starts <= REFUSALS == 5
 
     async def test_peers_without_keys_get_nothing_and_are_logged_at_a_bounded_rate(
         self, ring: Ring, caplog: pytest.LogCaptureFixture
