@@ -13,30 +13,24 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 import anyio
 import msgspec
 
-from .actors.bulletin import Bulletin, Listener
 from .actors.channels import FINDER
-from .actors.crew import RECONCILE, SOCKET, Crew, CrewView
+from .actors.conduct import Conduct
+from .actors.crew import RECONCILE, SOCKET, Crew
 from .actors.finder import Resolver
-from .actors.kernel.turns import Turns
 from .actors.reconcile.computer_config import ComputerConfig, Connection, canonical, parse_computer_config
 from .actors.reconcile.held import Held
 from .actors.reconcile.options import RuntimeOptions, settle
 from .actors.socket.credentials import Credentials
 from .wire.base import to_json
 from .wire.codec import Attachment
-from .wire.diagnostics import Diagnostics
-from .wire.envelope import Address
-from .wire.errors import ConfigValidationError, ConflictError, Failure, ShutdownError, SmcpError, to_failure
-from .wire.lifecycle import Operation, Phase, State, Verdict, admit
-from .wire.message import Ask
+from .wire.errors import ConfigValidationError, ConflictError, ShutdownError
 from .wire.messages.finder import CompleteDocument, ReadDocument
 from .wire.messages.mcp import Completions, ServerStatus
 from .wire.messages.projection import ChangeResult, ControlServer, MountServer, SyncConfig, UnmountServer
@@ -54,23 +48,19 @@ CHANGE_LIMIT = 120.0
 logger = logging.getLogger(__name__)
 
 
-class Computer:
+class Computer(Conduct):
     """One Computer. Its methods are for the event loop it was started in (asyncio).
 
     Make it with `from_config`; as a context manager it starts, and shuts down at the end.
     """
 
     def __init__(self, config: ComputerConfig, options: RuntimeOptions) -> None:
-        self._config = config
+        super().__init__(config)
         self._options = options
-        self._turns = Turns()
-        self._bulletin = Bulletin(config.name)
         self._link_numbers = itertools.count(1)
         self._held = Held(config)
         self._auth: Mapping[str, Any] | None = None
-        self._failures: dict[Operation, Failure] = {}
         self._resolver = options.document_resolver
-        self._crew: Crew | None = None
 
     @classmethod
     def from_config(
@@ -96,63 +86,6 @@ class Computer:
     ) -> None:
         with anyio.CancelScope(shield=True):
             await self.shutdown(force=error is not None)
-
-    # -- what it is now -------------------------------------------------------------------
-
-    @property
-    def name(self) -> str:
-        """Its protocol name."""
-        return self._config.name
-
-    @property
-    def config(self) -> ComputerConfig:
-        """The held configuration (R-CFG-8)."""
-        return self._config
-
-    @property
-    def phase(self) -> Phase:
-        """Where its life is (R-LIFE-1)."""
-        return self._bulletin.phase
-
-    @property
-    def state(self) -> State:
-        """The phase, or `degraded` while something is open that `diagnostics` names."""
-        return self._bulletin.state
-
-    @property
-    def office(self) -> str | None:
-        """The office it is in."""
-        return self._bulletin.standing.office
-
-    def observe(self, listener: Listener) -> Callable[[], None]:
-        """Calls `listener` for every state change from now on, in order, once each (R-LIFE-26).
-
-        It must return at once; what it raises is logged. Returns the function that ends it; shutdown ends all.
-        """
-        return self._bulletin.observe(listener)
-
-    async def wait_for(self, *states: State) -> State:
-        """Waits until phase or state is one of these, and returns the state."""
-        return await self._bulletin.wait_for(*states)
-
-    async def diagnostics(self) -> Diagnostics:
-        """Everything there is to know (R-LIFE-23); waits for no operation and no server."""
-        known = await self._crew.view() if self._crew is not None else CrewView()
-        return Diagnostics(
-            name=self.name,
-            phase=self.phase,
-            state=self.state,
-            sequence=self._bulletin.sequence,
-            office=self.office,
-            commit=known.projection.commit,
-            servers=known.projection.servers,
-            degradations=known.degradations,
-            findings=known.projection.findings,
-            failures=dict(self._failures),
-            link=known.link,
-            link_failure=self._bulletin.standing.failure,
-            actors=known.actors,
-        )
 
     # -- operations -------------------------------------------------------------------------
 
@@ -363,29 +296,7 @@ class Computer:
                     self._bulletin.settle("shutdown")
                     self._bulletin.close()
 
-    def kill_actor(self, address: str) -> bool:
-        """Kills an actor on the spot, as a fault would; its supervisor restarts it. `False` when there is none."""
-        return self._crew is not None and self._crew.house.supervisor.kill_child(Address(address))
-
     # -- inside: operations ---------------------------------------------------------------
-
-    @asynccontextmanager
-    async def _operation(self, operation: Operation, *, interruptible: bool = False) -> AsyncIterator[None]:
-        """The turn of an operation; its failure is kept for the diagnostics."""
-        try:
-            async with self._turns.take(operation, interruptible=interruptible):
-                yield
-        except SmcpError as error:
-            self._failures[operation] = to_failure(error)
-            raise
-        self._failures.pop(operation, None)
-
-    def _admit(self, operation: Operation, **facts: bool) -> Verdict:
-        return admit(operation, self.phase, **facts)
-
-    async def _ask(self, target: Address, message: Ask[R], limit: float) -> R:
-        assert self._crew is not None
-        return await self._crew.ask(target, message, limit)
 
     async def _join(self, office: str) -> None:
         self._bulletin.standing.reported(await self._ask(SOCKET, Join(office), JOIN_LIMIT))
