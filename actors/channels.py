@@ -17,7 +17,6 @@ from .finder import FinderActor, FinderSettings, Resolver
 from .kernel import ChildSpec
 from .reconcile.directories import Directories, home_of_user, resolve
 from .reconcile.held import Held
-from .reconcile.layers import merge_settings
 from .reconcile.options import RuntimeOptions
 from .skills import LastList, SkillActor, SkillSettings
 from .tools.actor import ToolSettings
@@ -105,7 +104,7 @@ def tool_settings(options: RuntimeOptions) -> ToolSettings:
 
 def landing_root(held: Held) -> str | None:
     """Where uploads go, by the settings of the trusted scopes as they are now (C-UP-31)."""
-    root = merge_settings(held.config.settings, held.settings).get("landingRoot")
+    root = held.settings.merged.get("landingRoot")
     return root if isinstance(root, str) else None
 
 

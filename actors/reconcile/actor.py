@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
 import anyio
 
 from ...wire.codec import Attachment
 from ...wire.errors import ConfigValidationError, ConflictError, PolicyError, SmcpError
-from ...wire.messages.channels import SliceChanged
-from ...wire.messages.kernel import ActorDown, ActorParked, ActorUp
-from ...wire.messages.mcp import LaunchPlan, ResourcesListed, ServerStatus, ServerStatusChanged, ToolsListed
+from ...wire.messages.mcp import LaunchPlan, ServerStatus, ServerStatusChanged
 from ...wire.messages.projection import (
     ChangeResult,
     ControlServer,
@@ -34,41 +31,37 @@ from ...wire.messages.projection import (
     SyncConfig,
     UnmountServer,
 )
-from ..kernel import Actor, handler, observer
+from ..kernel import handler
 from .committer import Committer
-from .composition import Composition
+from .composition import Composition, Picture
 from .computer_config import ComputerConfig, parse_computer_config
 from .degradations import Degradations, degradation_of_error
 from .feeds import feeds
 from .findings import Findings, render
+from .following import Following
 from .held import Held
 from .json_text import load
-from .keeper import ServerKeeper, bundle_id_of
+from .keeper import ServerKeeper
 from .lanes import Lanes
-from .layers import read_flag_files, read_flag_settings
+from .loading import Loaded, load_all, places_for
+from .management import Management
 from .options import RuntimeOptions
 from .plan import Plan, plan
 from .rendering import Renderer
 from .resolution import Chain
-from .server_entry import read_entry
-from .server_set import (
-    Judge,
-    Layer,
-    SetEntry,
-    enable_all,
-    resolve_inputs,
-)
+from .server_entry import ServerEntry, read_entry
+from .server_set import SetEntry
 from .start_gate import StartGate
 from .start_places import StartPlaces
+from .values.chain import chain_of, stores_of
 
 logger = logging.getLogger(__name__)
 
-_FRAME_RESERVE = 1_024
 _GATE_SLACK = 15.0
 """Seconds a start may need beyond its own budget to be given up, before its place is taken back."""
 
 
-class ReconcileActor(Actor):
+class ReconcileActor(Following, Management):
     """Owner of one Computer's server set.
 
     Args:
@@ -76,8 +69,7 @@ class ReconcileActor(Actor):
         keeper: Starts and ends the actors of servers.
         options: Settled options.
         slices: The slices somebody answers for, beside the configuration.
-        chain: Sources of input values.
-        judge: The approval gate.
+        chain: Sources of input values, in place of those of the options.
         wall_clock: Unix seconds.
     """
 
@@ -89,16 +81,17 @@ class ReconcileActor(Actor):
         *,
         slices: Iterable[Slice] = ("tool_list",),
         chain: Chain | None = None,
-        judge: Judge = enable_all,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._held = held
         self._keeper = keeper
         self._options = options
         self._slices = tuple(slices)
-        self._renderer = Renderer(options, chain or Chain(), held.registry)
+        self._files = places_for(options)
+        self._stores = stores_of(options, self._files.state, held.run_values)
+        self._renderer = Renderer(options, chain or chain_of(options, self._stores), held.registry)
         self._wall_clock = wall_clock
-        self._composition = Composition(held, options, judge)
+        self._composition = Composition(held, options)
         self._degradations = Degradations()
         self._turn = anyio.Lock()
 
@@ -117,8 +110,8 @@ class ReconcileActor(Actor):
         served = feeds(
             self._held,
             self._slices,
-            policies=lambda: self._composition.policies,
-            order=lambda: self._composition.order,
+            policies=lambda: self._composition.picture.policies,
+            order=lambda: self._composition.picture.order,
             skill_roots=self._composition.skill_roots,
         )
         self._committer = Committer(self._held, self, self._composition.project, served)
@@ -127,17 +120,15 @@ class ReconcileActor(Actor):
             self._keeper,
             self.ask,
             drain=self._options.drain_timeout_s,
-            placement_of=lambda bundle_id: self._composition.policies[bundle_id].placement,
+            placement_of=lambda bundle_id: self._composition.picture.policies[bundle_id].placement,
             could_not=self._could_not,
             ended=self._ended,
         )
-        if self._held.flags is None:
-            paths, settings = self._options.flag_mcp_config, self._options.flag_settings
-            self._held.settings = await anyio.to_thread.run_sync(read_flag_settings, settings)
-            self._held.flags = await anyio.to_thread.run_sync(read_flag_files, tuple(paths))
+        loaded = self._held.loaded
+        if loaded is None:
+            loaded = await anyio.to_thread.run_sync(load_all, self._options)
         kept = self._keeper.children()
-        layers = self._composition.layers(self._held.config, self._held.mounts)
-        self._composition.adopt(layers, self._composition.servers(layers))
+        self._adopt(self._composition.compose(self._held.config, self._held.mounts, loaded))
         self._committer.mark()
         if not self._options.auto_start and not self._held.is_running:
             self._held.stopped.update(self._held.servers)
@@ -160,8 +151,15 @@ class ReconcileActor(Actor):
             self._held.commit,
             tuple(self._status_of(bundle_id) for bundle_id in self._held.servers),
             self._degradations.snapshot(),
-            (*self._held.findings, *self._committer.notes, *self._held.facts.notes(), *self._strays()),
+            (
+                *self._held.findings,
+                *self._composition.picture.findings,
+                *self._committer.notes,
+                *self._held.facts.notes(),
+                *self._strays(),
+            ),
             self._committer.filled,
+            self._composition.pending,
         )
 
     @handler(concurrent=256)
@@ -173,10 +171,8 @@ class ReconcileActor(Actor):
         prepared = self._lanes.take_prepared(member.bundle_id)
         if prepared is not None:
             return prepared
-        entry, policies = member.entry, self._composition.policies[member.bundle_id]
-        made = await self._renderer.render(
-            entry, self._composition.definitions, policies, is_automatic=not message.interactive
-        )
+        entry = member.entry
+        made = await self._render(self._composition.picture, member, is_automatic=not message.interactive)
         if not self._lanes.handed_out(member.bundle_id, entry.launch_shape):
             self.tasks.start_soon(self._lanes.settle, member.bundle_id, name=f"settle {member.bundle_id}")
         return made
@@ -245,114 +241,60 @@ class ReconcileActor(Actor):
         self._composition.clear()
         await self._committer.commit()
 
-    # -- facts --------------------------------------------------------------------------
-
-    @observer
-    def on_status(self, fact: ServerStatusChanged) -> None:
-        """Follows a server on its two axes."""
-        bundle_id = fact.status.bundle_id
-        if bundle_id not in self._held.servers:
-            return
-        self._held.facts.take_status(fact)
-        self._degradations.follow(fact.status, self._wall_clock())
-        self._committer.mark()
-
-    @observer
-    def on_tools(self, fact: ToolsListed) -> None:
-        """Takes a server's tools in."""
-        if fact.bundle_id in self._held.servers:
-            self._held.facts.take_tools(fact)
-            self._committer.mark()
-
-    @observer
-    def on_resources(self, fact: ResourcesListed) -> None:
-        """Takes a server's resources in."""
-        if fact.bundle_id in self._held.servers:
-            self._held.facts.take_resources(fact)
-            self._committer.mark()
-
-    @observer
-    def on_contents(self, fact: SliceChanged) -> None:
-        """The owner of a slice has told of a change itself."""
-        self._committer.learned(fact.slice, fact.signature)
-
-    @observer
-    def on_up(self, fact: ActorUp) -> None:
-        """A neighbour that lives again needs its slice, a server's actor its order to start."""
-        self._committer.forget(fact.address)
-        bundle_id = bundle_id_of(fact.address)
-        if bundle_id is None:
-            return
-        # Facts of its former life are all read by now, and the new one counts its sessions anew.
-        self._held.facts.ended(bundle_id)
-        if fact.incarnation > 1:
-            self.tasks.start_soon(self._lanes.settle, bundle_id, name=f"settle {bundle_id}")
-
-    @observer
-    def on_down(self, fact: ActorDown) -> None:
-        """A dead server actor holds no place and serves no tools."""
-        bundle_id = bundle_id_of(fact.address)
-        if bundle_id is None:
-            return
-        self._places.give_back(bundle_id)
-        self._lanes.actor_died(bundle_id)
-        if fact.next_try is not None:
-            self._lost(bundle_id, "backing_off", fact.reason)
-
-    @observer
-    def on_parked(self, fact: ActorParked) -> None:
-        """An actor that was given up for now."""
-        bundle_id = bundle_id_of(fact.address)
-        if bundle_id is not None:
-            self._lost(bundle_id, "parked", fact.reason)
-
-    def _lost(self, bundle_id: str, phase: str, reason: str) -> None:
-        if bundle_id in self._held.servers:
-            now = self._wall_clock()
-            status = self._held.facts.actor_died(bundle_id, phase, f"its actor ended: {reason}", now)
-            self._degradations.follow(status, now)
-            self._committer.mark()
-
     # -- the set ------------------------------------------------------------------------
 
-    async def _change(self, config: ComputerConfig, mounts: dict[str, Any]) -> ChangeResult:
-        """Decides, commits, and leaves what takes time to the lanes. Holds the turn."""
-        layers = self._composition.layers(config, mounts)
-        desired = self._composition.servers(layers)
-        wanted = plan(self._held.servers, desired)
-        failed = await self._prepare(wanted, desired, layers, config)
+    async def _change(
+        self, config: ComputerConfig, mounts: Mapping[str, ServerEntry], loaded: Loaded | None = None
+    ) -> ChangeResult:
+        """Decides, commits, and leaves what takes time to the lanes. Holds the turn.
+
+        Args:
+            loaded: What was read from disk just now; `None` leaves it as it is, and nothing of it gives way.
+        """
+        known = self._composition.picture.loaded if loaded is None else loaded
+        picture = self._composition.compose(config, mounts, known)
+        if loaded is None:
+            self._composition.refuse_newcomers(picture)
+        wanted = plan(self._held.servers, picture.servers)
+        failed = await self._prepare(wanted, picture)
         for bundle_id in failed:
-            desired[bundle_id] = self._held.servers[bundle_id]
-        self._held.config, self._held.mounts = config, mounts
+            picture.servers[bundle_id] = self._held.servers[bundle_id]
         if not self._options.auto_start:
             self._held.stopped.update(wanted.start)
         for bundle_id in wanted.stop:
             self._degradations.close("server", bundle_id)
-        self._composition.adopt(layers, desired)
+        self._adopt(picture)
         number = await self._committer.commit()
         for bundle_id in (*wanted.stop, *wanted.start, *wanted.restart):
             self.tasks.start_soon(self._lanes.settle, bundle_id, name=f"settle {bundle_id}")
         restart = tuple(bundle_id for bundle_id in wanted.restart if bundle_id not in failed)
         return ChangeResult(number, wanted.start, wanted.stop, restart, wanted.remeta, failed)
 
-    async def _prepare(
-        self, wanted: Plan, desired: dict[str, SetEntry], layers: tuple[Layer, ...], config: ComputerConfig
-    ) -> tuple[str, ...]:
+    async def _prepare(self, wanted: Plan, picture: Picture) -> tuple[str, ...]:
         """Renders what will be restarted; a server that cannot be rendered keeps running as it is (R-INPUT-21)."""
-        definitions = resolve_inputs(layers)
         failed = []
         for bundle_id in wanted.restart:
             if not self._lanes.is_wanted(bundle_id):
                 continue
-            entry = desired[bundle_id].entry
-            policies = self._composition.policies_for(entry, config)
+            member = picture.servers[bundle_id]
             try:
-                rendered = await self._renderer.render(entry, definitions, policies, is_automatic=False)
-                self._lanes.prepare(rendered, entry.launch_shape)
+                rendered = await self._render(picture, member, is_automatic=False)
+                self._lanes.prepare(rendered, member.entry.launch_shape)
             except SmcpError as error:
                 failed.append(bundle_id)
                 self._degradations.open(degradation_of_error(bundle_id, error, self._wall_clock()))
         return tuple(failed)
+
+    async def _render(self, picture: Picture, member: SetEntry, *, is_automatic: bool) -> LaunchPlan:
+        definitions, policies = picture.definitions_for(member), picture.policies[member.bundle_id]
+        return await self._renderer.render(member.entry, definitions, policies, is_automatic=is_automatic)
+
+    def _adopt(self, picture: Picture) -> None:
+        """Makes a picture current; the next commit shows it, and who has to approve something of it is asked."""
+        self._composition.adopt(picture)
+        self._degradations.lose(picture.losses, self._wall_clock())
+        self._committer.mark()
+        self._ask_for_approvals()
 
     def _member(self, bundle_id: str) -> SetEntry:
         member = self._held.servers.get(bundle_id)
@@ -365,8 +307,11 @@ class ReconcileActor(Actor):
     def _status_of(self, bundle_id: str) -> ServerStatus:
         known = self._held.facts.status(bundle_id)
         member = self._held.servers[bundle_id]
-        if not member.may_run:
-            return ServerStatus(bundle_id, reason=member.reason or "disabled")
+        if member.verdict != "ENABLED":
+            code = "pending_approval" if member.verdict == "PENDING" else "denied"
+            return ServerStatus(bundle_id, reason=f"{member.reason} (step {member.step})", category="policy", code=code)
+        if member.entry.disabled:
+            return ServerStatus(bundle_id, reason="disabled")
         if known is not None:
             return known
         if self._lanes.is_wanted(bundle_id):

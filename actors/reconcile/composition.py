@@ -1,91 +1,181 @@
 """The set in the making: layers into members, members into what every other part needs of them.
 
 Holds no task and awaits nothing. The actor asks it what a configuration would mean, and
-tells it which set is current.
+tells it which picture is current.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
+from ...wire.errors import ConflictError, Finding
+from ...wire.messages.projection import PendingApproval
 from ...wire.protocol import ACK_BUDGET
 from . import directories
+from .approval.gate import Rules, gate, rules_of
+from .approval.requests import pending_approvals
 from .committer import Projection
 from .computer_config import ComputerConfig
 from .config_projection import project_config
+from .findings import Findings, render
 from .held import Held
 from .inputs import Definition
-from .layers import embed_layers, merge_settings
+from .layers import embed_layers
+from .loading import Loaded, settings_of
 from .options import RuntimeOptions
-from .policies import ServerPolicies
-from .rendering import policies_of
+from .policies import ServerPolicies, read_runtime, settle
+from .scopes.registration import register
+from .scopes.settings import Settings
+from .scopes.trust import projected_inputs, visible_inputs
 from .server_entry import ServerEntry
-from .server_set import Judge, Layer, SetEntry, refuse_collisions, resolve_inputs, resolve_servers
+from .server_set import Layer, SetEntry, refuse_collisions, resolve_inputs, resolve_servers
 
 _FRAME_RESERVE = 1_024
 
 
-class Composition:
-    """What the intents of one Computer come to.
+class Picture(msgspec.Struct, frozen=True):
+    """What all intents of a Computer come to.
 
     Attributes:
-        definitions: Input definitions by id.
-        policies: Settled policies by bundle_id.
-        order: Servers in the order of their declaration.
+        collisions: Ambient entries that are left out because their variables are taken.
+        trusted, project: Input definitions by id, as servers of trusted origin and of project origin see them.
+        shown: Input definitions by id, as an Agent sees them.
     """
 
-    def __init__(self, held: Held, options: RuntimeOptions, judge: Judge) -> None:
+    config: ComputerConfig
+    mounts: Mapping[str, ServerEntry]
+    loaded: Loaded
+    layers: tuple[Layer, ...]
+    collisions: tuple[Finding, ...]
+    settings: Settings
+    rules: Rules
+    servers: dict[str, SetEntry]
+    policies: dict[str, ServerPolicies]
+    trusted: dict[str, Definition]
+    project: dict[str, Definition]
+    shown: dict[str, Definition]
+
+    def definitions_for(self, member: SetEntry) -> dict[str, Definition]:
+        """The definitions a member of the set may use (R-INPUT-8)."""
+        return self.project if member.origin == "project" else self.trusted
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Servers in the order of their declaration."""
+        return tuple(dict.fromkeys(entry.bundle_id for layer in self.layers for entry in layer.declaration.servers))
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """What was wrong or odd on disk, a line each."""
+        return tuple(map(render, dict.fromkeys((*self.loaded.ambient.findings, *self.collisions))))
+
+    @property
+    def losses(self) -> dict[tuple[str, str], Finding]:
+        """What does not count though it was declared, by component and identity; a degradation each (R-SCOPE-13)."""
+        files = {("settings", label): finding for label, finding in self.loaded.ambient.losses.items()}
+        inputs = {("inputs", finding.source or "inputs"): finding for finding in self.collisions}
+        return {**files, **inputs}
+
+
+class Composition:
+    """What the intents of one Computer come to, and which of their pictures is current.
+
+    Attributes:
+        picture: The current one.
+        pending: Servers of it that wait for an approval.
+    """
+
+    def __init__(self, held: Held, options: RuntimeOptions) -> None:
         self._held = held
         self._options = options
-        self._judge = judge
-        self.definitions: dict[str, Definition] = {}
-        self.policies: dict[str, ServerPolicies] = {}
-        self.order: tuple[str, ...] = ()
-        self._projected: tuple[dict[str, SetEntry], dict[str, Definition], Projection] | None = None
+        self.picture = self.compose(held.config, held.mounts, Loaded())
+        self.pending: tuple[PendingApproval, ...] = ()
+        self._projected: tuple[dict[str, SetEntry], Projection] | None = None
 
-    def layers(self, config: ComputerConfig, mounts: Mapping[str, ServerEntry]) -> tuple[Layer, ...]:
-        """The layers of a configuration with these mounts."""
-        return (*embed_layers(config, mounts.values()), *(self._held.flags or ()))
-
-    def servers(self, layers: tuple[Layer, ...]) -> dict[str, SetEntry]:
-        """The set out of layers, judged.
+    def compose(self, config: ComputerConfig, mounts: Mapping[str, ServerEntry], loaded: Loaded) -> Picture:
+        """The picture of these intents.
 
         Raises:
-            ConflictError: Two inputs would read one environment variable (R-INPUT-18).
+            ConflictError: Two inputs that were named explicitly would read one environment variable (R-INPUT-18).
         """
-        servers = resolve_servers(layers, self._judge)
-        refuse_collisions(servers, resolve_inputs(layers))
-        return servers
+        explicit = (*embed_layers(config, mounts.values()), *loaded.flags)
+        refuse_collisions(resolve_servers(explicit), resolve_inputs(explicit))
+        registered = register(explicit, loaded.ambient.layers)
+        settings = settings_of(config, loaded)
+        rules = rules_of(settings, approve_all=self._options.approve_all_servers)
+        servers = resolve_servers(registered.layers, gate(rules))
+        return Picture(
+            config,
+            mounts,
+            loaded,
+            registered.layers,
+            registered.findings,
+            settings,
+            rules,
+            servers,
+            self._policies(servers, settings),
+            visible_inputs(registered.layers, "user"),
+            visible_inputs(registered.layers, "project"),
+            projected_inputs(registered.layers),
+        )
 
-    def policies_for(self, entry: ServerEntry, config: ComputerConfig) -> ServerPolicies:
-        """The policies an entry would have under a configuration."""
-        return policies_of(entry, merge_settings(config.settings, self._held.settings), self._options)
+    def refuse_newcomers(self, picture: Picture) -> None:
+        """Refuses a picture in which something that was named explicitly pushes out what is there already.
 
-    def adopt(self, layers: tuple[Layer, ...], servers: dict[str, SetEntry]) -> None:
-        """Makes a set current, together with the configuration that is held."""
+        Raises:
+            ConflictError: Names the variable and all who would read it (R-INPUT-18).
+        """
+        pushed = [finding for finding in picture.collisions if finding not in self.picture.collisions]
+        if pushed:
+            raise ConflictError(
+                "; ".join(finding.reason for finding in pushed), code="env_name_collision", field="inputs"
+            )
+
+    def adopt(self, picture: Picture) -> None:
+        """Makes a picture current."""
         held = self._held
-        held.servers = servers
-        self.definitions = resolve_inputs(layers)
-        self.policies = {
-            bundle_id: self.policies_for(member.entry, held.config) for bundle_id, member in servers.items()
-        }
-        self.order = tuple(dict.fromkeys(entry.bundle_id for layer in layers for entry in layer.declaration.servers))
+        held.config, held.mounts, held.loaded = picture.config, dict(picture.mounts), picture.loaded
+        held.servers, held.settings = picture.servers, picture.settings
+        self.picture = picture
+        self.pending = pending_approvals(picture.servers.values(), picture.rules, picture.loaded.approved)
 
     def clear(self) -> None:
         """Makes the empty set current."""
         self._held.halted()
-        self.definitions = {}
+        self.pending = ()
+        self.picture = msgspec.structs.replace(
+            self.picture, servers=self._held.servers, policies={}, trusted={}, project={}, shown={}
+        )
 
     def project(self) -> Projection:
-        """The configuration an Agent may see; made anew only for another set."""
-        servers, definitions = self._held.servers, self.definitions
-        if self._projected is None or self._projected[0] is not servers or self._projected[1] is not definitions:
+        """The configuration an Agent may see; made anew only for another picture."""
+        servers, definitions = self.picture.servers, self.picture.shown
+        if self._projected is None or self._projected[0] is not servers:
             config, notes = project_config(servers, definitions.values(), ACK_BUDGET - _FRAME_RESERVE)
             is_filled = bool(definitions) or any(member.is_projected for member in servers.values())
-            self._projected = (servers, definitions, Projection(config, is_filled, notes))
-        return self._projected[2]
+            self._projected = (servers, Projection(config, is_filled, notes))
+        return self._projected[1]
 
     def skill_roots(self) -> tuple[str, ...]:
         """Directories of the user's own skills."""
         roots = self._held.config.skills
         return roots if roots is not None else (str(directories.resolve(self._options).home / "user"),)
+
+    def _policies(self, servers: Mapping[str, SetEntry], settings: Settings) -> dict[str, ServerPolicies]:
+        """Settled policies: settings for a server, its own keys, settings for all, options, table (03 §4.6)."""
+        runtime = settings.merged.get("mcpServerRuntime")
+        defaults, by_id = read_runtime(runtime, "mcpServerRuntime", Findings())
+        weakest = self._options.policy_layer
+        return {
+            bundle_id: settle(
+                [
+                    by_id.get(bundle_id, {}),
+                    {"health_check": member.entry.health_check, "reconnect": member.entry.reconnect},
+                    defaults,
+                    weakest,
+                ]
+            )
+            for bundle_id, member in servers.items()
+        }

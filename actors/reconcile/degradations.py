@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ...wire.errors import SmcpError
+from collections.abc import Mapping
+
+from ...wire.errors import Finding, SmcpError
 from ...wire.messages.mcp import ServerStatus
 from ...wire.messages.projection import Degradation
 
@@ -11,10 +13,14 @@ _HINTS = {
     "invalid_selection": "choose a legal option",
     "validation": "fix the declaration",
     "policy": "change policy",
+    "conflict": "resolve, then reload",
     "auth": "finish the authorization",
     "network": "retry",
     "startup": "inspect the diagnostics",
 }
+
+_ON_DISK = ("settings", "inputs")
+"""Components whose degradations come from files."""
 
 
 class Degradations:
@@ -45,6 +51,16 @@ class Degradations:
     def snapshot(self) -> tuple[Degradation, ...]:
         """All open entries, ordered by component and identity."""
         return tuple(self._open[place] for place in sorted(self._open))
+
+    def lose(self, found: Mapping[tuple[str, str], Finding], now: float) -> None:
+        """Makes what is lost on disk, by component and identity, all that is open of these components."""
+        for component, identity in tuple(self._open):
+            if component in _ON_DISK and (component, identity) not in found:
+                self.close(component, identity)
+        for (component, identity), finding in found.items():
+            reason = f"{finding.field}: {finding.reason}"
+            hint = _HINTS.get(finding.category)
+            self.open(Degradation(component, identity, finding.category, finding.code, now, reason, hint))
 
     def follow(self, status: ServerStatus, now: float) -> bool:
         """Opens or closes the entry of a server by its status. Starting is none until its budget is over (DEC-37)."""

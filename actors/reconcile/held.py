@@ -11,10 +11,13 @@ from typing import Any
 import msgspec
 
 from ...wire.redaction import SecretRegistry
+from .candidates import Value
 from .computer_config import ComputerConfig
+from .loading import Loaded
+from .scopes.settings import Settings
 from .server_entry import ServerEntry
 from .server_facts import ServerFacts
-from .server_set import Layer, SetEntry
+from .server_set import SetEntry
 
 
 class Held(msgspec.Struct):
@@ -22,8 +25,8 @@ class Held(msgspec.Struct):
 
     Attributes:
         config: The embed layer; replaced by a sync only.
-        flags: The flag layer once its files were read.
-        settings: Settings of the flag layer.
+        loaded: What was read from disk; `None` before.
+        settings: Settings of all scopes, as they count now.
         mounts: Servers mounted for this run, by bundle_id (R-CORE-9).
         stopped: Servers stopped by hand; everything else that may run is wanted.
         launched: What each server was last started from (`launch_shape`), by bundle_id.
@@ -34,11 +37,13 @@ class Held(msgspec.Struct):
         is_running: Whether the servers were let start; from the first life of the actor until they are halted.
         signatures: Last signature of each slice, so that a restart is no change (R-PROJ-5).
         registry: Secrets resolved for servers, while in use (R-INPUT-23); never shown.
+        run_values: Values of inputs set for this run, by resolved id; never shown.
+        asked: Approvals that somebody was asked for, by bundle_id: the fingerprint of what was shown.
     """
 
     config: ComputerConfig
-    flags: tuple[Layer, ...] | None = None
-    settings: dict[str, Any] = {}
+    loaded: Loaded | None = None
+    settings: Settings = Settings()
     mounts: dict[str, ServerEntry] = {}
     stopped: set[str] = msgspec.field(default_factory=set)
     launched: dict[str, tuple[Any, ...]] = {}
@@ -50,6 +55,8 @@ class Held(msgspec.Struct):
     findings: tuple[str, ...] = ()
     is_running: bool = False
     registry: SecretRegistry = msgspec.field(default_factory=SecretRegistry)
+    run_values: dict[str, Value] = {}
+    asked: dict[str, str] = {}
 
     def __repr__(self) -> str:
         return f"Held({self.config!r}, commit {self.commit})"

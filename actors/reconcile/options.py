@@ -25,6 +25,8 @@ from .settings_fields import is_absolute
 
 Hook = Callable[..., Any]
 KIB, MIB = 1024, 1024 * 1024
+OWN_STORES = ("keyring", "memory")
+"""What `secret_providers` may name; everything else in it is a hook."""
 LAUNCHERS = frozenset({"npx", "npm", "pnpm", "yarn", "bunx", "uvx", "uv", "pipx", "docker", "podman"})
 """Commands that download before they start; each counts for itself (DEC-3)."""
 
@@ -43,6 +45,8 @@ class RuntimeOptions:
         secret_providers: Resolver hooks in order (R-INPUT-12), and `keyring` and `memory` for our own stores; `None`
             for these two.
         prompter: Asks a person; `None` for a run without one.
+        server_approval: Asked with a `PendingApproval`; answers `approve`, `deny`, `approve_all` or `None` (R-GATE-12).
+        approve_all_servers: Approves every server of project files, in this run only.
         auth_payload_provider: Value or callable evaluated at every handshake; excludes `connection.auth`.
         reconnect: Whether a lost Server is looked for again, with the delays of `reconnect_backoff`.
         inline_budget … upload_max_bytes, watch_polling: `None` takes the environment, then the default.
@@ -78,6 +82,7 @@ class RuntimeOptions:
     source_trust: Hook | None = None
     plugin_approval: Hook | None = None
     server_approval: Hook | None = None
+    approve_all_servers: bool = False
     management_authorization: Hook | None = None
     tool_confirmation: ConfirmTool | None = None
     log: Callable[[Mapping[str, Any]], None] | None = None
@@ -262,6 +267,9 @@ def _check_choices(options: RuntimeOptions, findings: Findings) -> None:
     for index, root in enumerate(options.skill_mount_roots):
         if not is_absolute(root):
             findings.add(f"skill_mount_roots[{index}]", "must be an absolute path", code="not_absolute")
+    for provider in options.secret_providers or ():
+        if not callable(provider) and provider not in OWN_STORES:
+            findings.add("secret_providers", "holds functions, keyring and memory only", code="bad_choice")
     for transport in options.transports:
         if transport not in protocol.DEFAULT_TRANSPORTS:
             findings.add("transports", "holds polling and websocket only", code="bad_choice")

@@ -102,6 +102,7 @@ class ProjectionStatus(Record):
     degradations: tuple[Degradation, ...] = ()
     findings: tuple[str, ...] = ()
     filled: tuple[Slice, ...] = ()
+    pending: tuple[PendingApproval, ...] = ()
 
 
 class GetProjectionStatus(Ask[ProjectionStatus]):

@@ -64,6 +64,10 @@ class Settings(msgspec.Struct, frozen=True):
         """The highest layer with an opinion at a path of keys."""
         return next((layer for layer in reversed(self.layers) if has(layer.values, path)), None)
 
+    def listing(self, field: str, element: str) -> SettingsLayer | None:
+        """The highest layer whose array holds an element."""
+        return next((layer for layer in reversed(self.layers) if element in layer.values.get(field, ())), None)
+
     def shadow_of(self, path: tuple[str, ...], origin: Origin) -> SettingsLayer | None:
         """The layer that keeps a value of `origin` at a path from being effective; `None` when it is (R-FILE-13).
 

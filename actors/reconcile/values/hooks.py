@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ..inputs import kind_of
+from ..inputs import Definition, kind_of
 from ..options import Hook
 from ..resolution import ValueRequest
 
@@ -49,5 +49,9 @@ class HookSource:
 def asked_of(request: ValueRequest) -> InputRequest:
     """The request as a hook sees it."""
     definition = request.definition
-    declared = str(type(definition).__struct_config__.tag)
-    return InputRequest(definition.id, kind_of(definition), declared, request.bundle_id, request.plugin_id)
+    return InputRequest(definition.id, kind_of(definition), type_of(definition), request.bundle_id, request.plugin_id)
+
+
+def type_of(definition: Definition) -> str:
+    """The type of an input as it is declared."""
+    return str(type(definition).__struct_config__.tag)

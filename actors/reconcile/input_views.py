@@ -1,0 +1,46 @@
+"""An input as an operator may see it: where a value is kept, which variable supplies one, who refers to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...wire.base import to_json
+from ...wire.codec import Attachment
+from ...wire.inputs import env_name
+from ...wire.messages.management import InputView
+from .inputs import Definition, kind_of
+from .server_set import ServerSet
+from .values.hooks import type_of
+from .values.stores import Stores
+
+
+async def view_of(definition: Definition, servers: ServerSet, stores: Stores, environ: Mapping[str, str]) -> InputView:
+    """The view of one input; asks the stores, and never for a secret's value."""
+    kept = await stores.inspect(definition)
+    value = None if kept is None or kept.value is None else Attachment(to_json(kept.value))
+    return InputView(
+        definition.id,
+        type_of(definition),
+        kind_of(definition),
+        definition.description,
+        place=None if kept is None else kept.place,
+        variable=supplied_by(definition, servers, environ),
+        value=value,
+        servers=referring(definition.id, servers),
+        variables=variables_of(definition.id, servers),
+    )
+
+
+def referring(input_id: str, servers: ServerSet) -> tuple[str, ...]:
+    """The servers that refer to an input."""
+    return tuple(bundle_id for bundle_id, member in servers.items() if input_id in member.entry.referenced_inputs)
+
+
+def variables_of(input_id: str, servers: ServerSet) -> tuple[str, ...]:
+    """Every variable that may supply an input: one for each server that refers to it, and the one for all."""
+    return (*(env_name(input_id, bundle_id) for bundle_id in referring(input_id, servers)), env_name(input_id))
+
+
+def supplied_by(definition: Definition, servers: ServerSet, environ: Mapping[str, str]) -> str | None:
+    """The first of its variables that is set now."""
+    return next((name for name in variables_of(definition.id, servers) if name in environ), None)

@@ -1,0 +1,230 @@
+"""The management half of the ReconcileActor: every operation writes the intent first and then absorbs it (R-CORE-3).
+
+Operations take turns with all others that change the set (R-LIFE-2). People are asked
+outside of the turns: nobody waits for a person but the server the question is about.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+
+from ...wire.base import to_json
+from ...wire.codec import Attachment
+from ...wire.errors import ConfigValidationError, SmcpError
+from ...wire.messages.management import (
+    Answer,
+    AnswerApproval,
+    ChangeSettings,
+    ClearInputs,
+    GetPendingDifferences,
+    InputViews,
+    ListInputs,
+    ManagementResult,
+    PendingDifferences,
+    ReloadFiles,
+    SetInput,
+    SettingsView,
+    ShowSettings,
+    UnsetInput,
+)
+from ...wire.messages.projection import ChangeResult, PendingApproval
+from ..kernel import Actor, handler
+from .composition import Composition
+from .computer_config import ComputerConfig
+from .held import Held
+from .input_views import supplied_by, view_of
+from .inputs import Definition
+from .json_text import load
+from .loading import Loaded, differences_on_disk, load_again
+from .operations import answered, changed_settings, outcome_of, outcome_of_settings, shown_settings
+from .options import RuntimeOptions
+from .scopes.places import Places
+from .server_entry import ServerEntry
+from .server_set import SetEntry, Verdict
+from .values.stores import Stores
+
+logger = logging.getLogger(__name__)
+
+ANSWERS: Mapping[object, Answer] = {
+    "approve": "approve",
+    "yes": "approve",
+    "deny": "deny",
+    "no": "deny",
+    "approve_all": "approve_all",
+    "all": "approve_all",
+}
+"""What the hook `server_approval` may answer; anything else leaves the server pending."""
+
+
+class Management(Actor):
+    """Provided by the ReconcileActor: everything named here."""
+
+    _held: Held
+    _options: RuntimeOptions
+    _files: Places
+    _stores: Stores
+    _composition: Composition
+    _turn: anyio.Lock
+
+    async def _change(
+        self, config: ComputerConfig, mounts: Mapping[str, ServerEntry], loaded: Loaded | None = None
+    ) -> ChangeResult:
+        raise NotImplementedError
+
+    def _member(self, bundle_id: str) -> SetEntry:
+        raise NotImplementedError
+
+    # -- inputs ---------------------------------------------------------------------------
+
+    @handler(concurrent=16)
+    async def list_inputs(self, _: ListInputs) -> InputViews:
+        """All defined inputs, with where each would get its value from."""
+        picture = self._composition.picture
+        return InputViews(
+            tuple(
+                [
+                    await view_of(definition, picture.servers, self._stores, self._options.environ)
+                    for _, definition in sorted(picture.shown.items())
+                ]
+            )
+        )
+
+    @handler(concurrent=16)
+    async def set_input(self, message: SetInput) -> ManagementResult:
+        """Keeps a value; running servers take it at their next start (R-INPUT-20)."""
+        definition = self._definition(message.input_id)
+        value = load(message.value.data, f"inputs.{definition.id}")
+        place = await self._stores.put(definition, value, for_run=message.for_run)
+        variable = None if place == "run" else supplied_by(definition, self._held.servers, self._options.environ)
+        is_lost = place == "run" and not message.for_run
+        warnings = ("there is no keyring: the value is kept for this run only",) if is_lost else ()
+        return ManagementResult(True, variable is None, variable, place, warnings)
+
+    @handler(concurrent=16)
+    async def unset_input(self, message: UnsetInput) -> ManagementResult:
+        """Forgets a value."""
+        return ManagementResult(await self._stores.remove(message.input_id))
+
+    @handler(concurrent=16)
+    async def clear_inputs(self, _: ClearInputs) -> ManagementResult:
+        """Forgets all values."""
+        forgotten = [await self._stores.remove(input_id) for input_id in self._composition.picture.shown]
+        rest = await anyio.to_thread.run_sync(self._stores.values.clear)
+        return ManagementResult(any(forgotten) or rest > 0)
+
+    def _definition(self, input_id: str) -> Definition:
+        definition = self._composition.picture.shown.get(input_id)
+        if definition is None:
+            raise ConfigValidationError(f"no input has the id {input_id!r}", code="unknown_input", input_id=input_id)
+        return definition
+
+    # -- approvals ------------------------------------------------------------------------
+
+    @handler(concurrent=16)
+    async def answer_approval(self, message: AnswerApproval) -> ManagementResult:
+        """Writes an answer to local settings and lets it count at once (R-GATE-12, R-GATE-15)."""
+        async with self._turn:
+            return await self._answer(message)
+
+    async def _answer(self, message: AnswerApproval) -> ManagementResult:
+        """Holds the turn."""
+        member = None if message.answer == "approve_all" else self._member(message.bundle_id)
+        path, state = self._files.settings("local"), self._files.state
+        changed = await anyio.to_thread.run_sync(
+            answered, message, member, self._composition.picture.rules, path, state
+        )
+        await self._absorb()
+        if member is None:
+            return ManagementResult(changed, written_scope="local")
+        wanted: Verdict = "ENABLED" if message.answer == "approve" else "DISABLED"
+        after = self._member(member.bundle_id)
+        return outcome_of(changed, after, wanted, self._composition.picture.settings)
+
+    def _ask_for_approvals(self) -> None:
+        """Asks the application about servers it was not asked about yet; each server as it is, once."""
+        fresh = [
+            asked for asked in self._composition.pending if self._held.asked.get(asked.bundle_id) != asked.fingerprint
+        ]
+        self._held.asked.update({asked.bundle_id: asked.fingerprint for asked in fresh})
+        if not fresh:
+            return
+        if self._options.server_approval is None:
+            for request in fresh:
+                logger.warning("%s of %s waits for an approval and is not started", request.bundle_id, request.source)
+        else:
+            self.tasks.start_soon(self._ask_application, fresh, name="approvals")
+
+    async def _ask_application(self, requests: list[PendingApproval]) -> None:
+        """One question after the other; an answer to all ends the asking."""
+        for request in requests:
+            if request not in self._composition.pending:
+                continue
+            answer = await self._answer_of_application(request)
+            if answer is None:
+                continue
+            try:
+                async with self._turn:
+                    await self._answer(AnswerApproval(answer, request.bundle_id, request.fingerprint))
+            except SmcpError as error:
+                logger.warning("the answer for %s could not be kept: %s", request.bundle_id, error.code)
+
+    async def _answer_of_application(self, request: PendingApproval) -> Answer | None:
+        assert self._options.server_approval is not None
+        try:
+            answer: Any = self._options.server_approval(request)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except Exception as error:
+            # The host's code; an answer that cannot be had leaves the server where it is.
+            logger.warning("nobody could be asked about %s: %s", request.bundle_id, type(error).__name__)
+            return None
+        return ANSWERS.get(answer) if isinstance(answer, str) else None
+
+    # -- settings and files -----------------------------------------------------------------
+
+    @handler
+    def show_settings(self, message: ShowSettings) -> SettingsView:
+        """The settings as they count, of one scope or of all."""
+        values, source = shown_settings(self._composition.picture.settings, message.scope)
+        ambient = self._composition.picture.loaded.ambient
+        revision = ambient.revisions.get(source) if source is not None else None
+        return SettingsView(Attachment(to_json(values)), source, revision, self._composition.picture.findings)
+
+    @handler(concurrent=16)
+    async def change_settings(self, message: ChangeSettings) -> ManagementResult:
+        """Writes settings of a scope, then absorbs them."""
+        patch = load(message.patch.data, "patch")
+        path, before = self._files.settings(message.scope), self._composition.picture.settings
+        async with self._turn:
+            changed, warnings = await anyio.to_thread.run_sync(
+                changed_settings, path, message.scope, patch, before, message.expected_revision
+            )
+            await self._absorb()
+        return outcome_of_settings(changed, warnings, patch, message.scope, self._composition.picture.settings)
+
+    @handler(concurrent=16)
+    async def reload(self, _: ReloadFiles) -> ManagementResult:
+        """Reads the ambient files again; what is broken now counts as it was (F-66)."""
+        async with self._turn:
+            before = self._composition.picture.loaded
+            await self._absorb()
+            after = self._composition.picture
+            return ManagementResult(before != after.loaded, diagnostics=after.findings)
+
+    @handler(concurrent=16)
+    async def pending_differences(self, _: GetPendingDifferences) -> PendingDifferences:
+        """What happened on disk since."""
+        loaded = self._composition.picture.loaded
+        again = await anyio.to_thread.run_sync(load_again, self._options, loaded)
+        return PendingDifferences(differences_on_disk(loaded.ambient, again.ambient))
+
+    async def _absorb(self) -> ChangeResult:
+        """Makes the set out of what is on disk now. Holds the turn."""
+        known = self._composition.picture
+        loaded = await anyio.to_thread.run_sync(load_again, self._options, known.loaded)
+        return await self._change(known.config, known.mounts, loaded)
