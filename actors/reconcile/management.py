@@ -134,10 +134,8 @@ class Management(Actor):
     async def _answer(self, message: AnswerApproval) -> ManagementResult:
         """Holds the turn."""
         member = None if message.answer == "approve_all" else self._member(message.bundle_id)
-        path, state = self._files.settings("local"), self._files.state
-        changed = await anyio.to_thread.run_sync(
-            answered, message, member, self._composition.picture.rules, path, state
-        )
+        rules = self._composition.picture.rules
+        changed = await anyio.to_thread.run_sync(answered, message, member, rules, self._files)
         await self._absorb()
         if member is None:
             return ManagementResult(changed, written_scope="local")
@@ -147,10 +145,9 @@ class Management(Actor):
 
     def _ask_for_approvals(self) -> None:
         """Asks the application about servers it was not asked about yet; each server as it is, once."""
-        fresh = [
-            asked for asked in self._composition.pending if self._held.asked.get(asked.bundle_id) != asked.fingerprint
-        ]
-        self._held.asked.update({asked.bundle_id: asked.fingerprint for asked in fresh})
+        known, pending = self._held.asked, self._composition.pending
+        fresh = [request for request in pending if known.get(request.bundle_id) != request.fingerprint]
+        known.update({request.bundle_id: request.fingerprint for request in fresh})
         if not fresh:
             return
         if self._options.server_approval is None:
