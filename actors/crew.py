@@ -35,8 +35,9 @@ from .reconcile.held import Held
 from .reconcile.keeper import InlineServers, bundle_id_of
 from .reconcile.options import RuntimeOptions
 from .reconcile.overview import Overview
-from .socket.actor import SocketActor, SocketSettings
+from .socket.actor import SocketActor
 from .socket.credentials import Credentials
+from .socket.settings import SocketSettings
 from .socket.standing import Wish
 from .tools.actor import ToolActor
 

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 import anyio
 import msgspec
 
-from ...bus.link import AuthSource, LinkChange, LinkOptions, Reply, SmcpLink
-from ...wire.backoff import Backoff
+from ...bus.link import AuthSource, LinkChange, Reply, SmcpLink
 from ...wire.base import decode_payload, to_json
 from ...wire.errors import BusError, ConflictError, InvalidPayload, NetworkError, SmcpError, to_failure
 from ...wire.events import CALLS, NOTIFY_LEAVE_OFFICE, NOTIFY_TOOL_CALL_CANCEL
@@ -34,7 +33,6 @@ from ...wire.messages.socket import (
     LinkTarget,
 )
 from ...wire.messages.tools import CancelTool, DrainCalls, ResumeCalls
-from ...wire.protocol import DEFAULT_TRANSPORTS
 from ...wire.rejoin import Rejoin
 from ...wire.rooms import AgentCallData, UpdateComputerConfigReq
 from ..kernel import Actor, handler, observer
@@ -44,6 +42,7 @@ from .in_flight import InFlight, Work
 from .membership import Membership
 from .office import BLOBS, OfficeNews
 from .service import RECONCILE, TOOLS, Service
+from .settings import SocketSettings, link_options
 from .standing import Wish
 
 logger = logging.getLogger(__name__)
@@ -63,27 +62,6 @@ _PHASES: dict[str, LinkPhase] = {
     "joined": "joined",
     "ended": "offline",
 }
-
-
-class SocketSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of the actor. Times in seconds.
-
-    Attributes:
-        computer: Protocol name.
-        in_flight: Requests in work at once; more are refused, never queued.
-        drain_timeout: How long calls of a lost connection go on (R-LIFE-14).
-    """
-
-    computer: str
-    coalesce: float = 0.3
-    coalesce_longest: float = 2.0
-    drain_timeout: float = 5.0
-    transports: tuple[str, ...] = DEFAULT_TRANSPORTS
-    connect_timeout: float = 10.0
-    reconnect: bool = True
-    backoff: Backoff = Backoff()
-    rejoin_budget: float = 60.0
-    in_flight: int = 2048
 
 
 class SocketActor(Actor):
@@ -176,19 +154,7 @@ class SocketActor(Actor):
         return self._status()
 
     async def _open(self, target: LinkTarget) -> SmcpLink:
-        settings = self._settings
-        options = LinkOptions(
-            url=target.url,
-            namespace=target.namespace,
-            socketio_path=target.socketio_path,
-            headers=target.headers,
-            auth=self._auth,
-            transports=settings.transports,
-            connect_timeout=settings.connect_timeout,
-            reconnect=settings.reconnect,
-            backoff=settings.backoff,
-            rejoin_budget=settings.rejoin_budget,
-        )
+        options = link_options(self._settings, target, self._auth)
         link = SmcpLink(options, on_event=self._on_event, on_change=lambda change: self._on_change(link, change))
         self._link = link
         try:

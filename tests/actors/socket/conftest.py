@@ -11,7 +11,8 @@ import anyio
 import pytest
 
 from smcp_runtime.actors.kernel import Actor, ChildSpec, RestartPolicy, Supervisor, handler
-from smcp_runtime.actors.socket.actor import SocketActor, SocketSettings
+from smcp_runtime.actors.socket.actor import SocketActor
+from smcp_runtime.actors.socket.settings import SocketSettings
 from smcp_runtime.actors.socket.standing import Wish
 from smcp_runtime.bus import Bus, Observer
 from smcp_runtime.wire.backoff import Backoff
