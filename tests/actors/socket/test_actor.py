@@ -60,7 +60,7 @@ async def test_a_refused_version_is_raised_once_and_never_tried_again(
     assert (await desk.ask(GetLinkStatus())).phase == "offline"
 
 
-@pytest.mark.spec("R-LIFE-12", "T-CONN-4", "W-AUTH-8")
+@pytest.mark.spec("R-LIFE-12", "T-CONN-4", "W-AUTH-8", "W-CMP-1")
 async def test_credentials_network_and_join_fail_as_different_errors(desk: Stage) -> None:
     desk.server.admit = False
     with pytest.raises(AuthError):
