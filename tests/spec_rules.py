@@ -33,6 +33,14 @@ _PARTS = re.compile(r"(?P<prefix>.+)-(?P<number>[0-9]+)[a-z]?")
 _TOKEN = re.compile(r"(?P<prefix>[A-Z](?:-?[A-Z]+)*)(?:-(?P<low>[0-9]+)(?:\.\.(?P<high>[0-9]+))?)?")
 _STEP = re.compile(r"^\| *(?P<number>[0-9]+) (?P<rest>.*)\|$")
 _FIELD_CASE = re.compile(r"F-[0-9]+")
+_FIELD_CASE_NUMBERS = (
+    1, 3, 4, 8, 9, 10, 11, 14, 16, 18, 19, 22, 25, 28, 29, 30, 33, 35, 36, 39,
+    40, 41, 44, 46, 48, 50, 52, 53, 54, 56, 57, 59, 61, 64, 66, 68, 72, 74, 76, 78,
+    82, 83, 84, 86, 89, 91, 92, 95, 97, 100, 101, 104, 105, 107, 109, 111, 112, 114, 117, 119,
+    120, 122,
+)  # fmt: skip
+FIELD_CASES = frozenset(f"F-{number:02}" for number in _FIELD_CASE_NUMBERS)
+"""Field cases that exist: their numbering has gaps, and the page that tells them is not part of the project."""
 
 UNTESTED = ("W-D", "V", "C-DIFF")
 """Chapters of knowledge about others; nothing of ours can prove them."""
@@ -123,7 +131,7 @@ def steps_of(index: str) -> Steps:
             numbers = range(int(found["low"]), int(found["high"] or found["low"]) + 1)
             if found["prefix"] == "F":
                 width = len(found["low"])
-                field_cases[step].update(f"F-{number:0{width}}" for number in numbers)
+                field_cases[step].update(FIELD_CASES & {f"F-{number:0{width}}" for number in numbers})
                 continue
             for number in numbers:
                 singles[found["prefix"], number].add(step)
