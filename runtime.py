@@ -24,6 +24,7 @@ from .actors.channels import FINDER
 from .actors.conduct import Conduct
 from .actors.crew import RECONCILE, SOCKET, Crew
 from .actors.finder import Resolver
+from .actors.manage import Manage, partial_failure
 from .actors.reconcile.computer_config import ComputerConfig, Connection, canonical, parse_computer_config
 from .actors.reconcile.held import Held
 from .actors.reconcile.options import RuntimeOptions, settle
@@ -31,6 +32,7 @@ from .actors.socket.credentials import Credentials
 from .wire.base import to_json
 from .wire.codec import Attachment
 from .wire.errors import ConfigValidationError, ConflictError, ShutdownError
+from .wire.message import Ask
 from .wire.messages.finder import CompleteDocument, ReadDocument
 from .wire.messages.mcp import Completions, ServerStatus
 from .wire.messages.projection import ChangeResult, ControlServer, MountServer, SyncConfig, UnmountServer
@@ -61,6 +63,9 @@ class Computer(Conduct):
         self._held = Held(config)
         self._auth: Mapping[str, Any] | None = None
         self._resolver = options.document_resolver
+        self._unfinished: tuple[str, ...] = ()
+        self._run_values: dict[str, Any] = {}
+        self.manage = Manage(self._manage)
 
     @classmethod
     def from_config(
@@ -183,7 +188,7 @@ class Computer(Conduct):
         new = config if isinstance(config, ComputerConfig) else parse_computer_config(config).config
         async with self._operation("sync_config", interruptible=True):
             verdict = self._admit("sync_config")
-            if new == self._config:
+            if new == self._config and not self._unfinished:
                 return ChangeResult(self._crew.overview.status.commit if self._crew is not None else 0)
             if verdict == "replace":
                 self._config = new
@@ -196,22 +201,20 @@ class Computer(Conduct):
                 text = Attachment(to_json(canonical(new)))
                 result = await self._ask(RECONCILE, SyncConfig(text), CHANGE_LIMIT)
                 self._config = new
-                return result
+                self._unfinished = result.failed
             finally:
                 self._bulletin.settle("started")
+            if result.failed:
+                raise partial_failure(result)
+            return result
 
     async def mount(self, server: Mapping[str, Any]) -> ChangeResult:
         """Adds or replaces one server until the Computer stops (R-CORE-9)."""
-        async with self._operation("manage"):
-            self._admit("manage")
-            text = Attachment(to_json(dict(server)))
-            return await self._ask(RECONCILE, MountServer(text), CHANGE_LIMIT)
+        return await self._manage(MountServer(Attachment(to_json(dict(server)))))
 
     async def unmount(self, bundle_id: str) -> ChangeResult:
         """Removes a mounted server."""
-        async with self._operation("manage"):
-            self._admit("manage")
-            return await self._ask(RECONCILE, UnmountServer(bundle_id), CHANGE_LIMIT)
+        return await self._manage(UnmountServer(bundle_id))
 
     async def control(self, bundle_id: str, action: Literal["start", "stop", "restart"]) -> ServerStatus:
         """Starts, stops or restarts one server of the set.
@@ -219,9 +222,7 @@ class Computer(Conduct):
         Raises:
             ConfigValidationError: There is none of this bundle_id (`unknown_server`).
         """
-        async with self._operation("manage"):
-            self._admit("manage")
-            return await self._ask(RECONCILE, ControlServer(bundle_id, action), CHANGE_LIMIT)
+        return await self._manage(ControlServer(bundle_id, action))
 
     # -- documents ----------------------------------------------------------------------------
 
@@ -298,6 +299,14 @@ class Computer(Conduct):
 
     # -- inside: operations ---------------------------------------------------------------
 
+    async def _manage(self, message: Ask[R], *, mutates: bool = True) -> R:
+        """A change of single servers, inputs or files; what only looks waits for no operation."""
+        if not mutates and self._crew is not None:
+            return await self._ask(RECONCILE, message, CHANGE_LIMIT)
+        async with self._operation("manage"):
+            self._admit("manage")
+            return await self._ask(RECONCILE, message, CHANGE_LIMIT)
+
     async def _join(self, office: str) -> None:
         self._bulletin.standing.reported(await self._ask(SOCKET, Join(office), JOIN_LIMIT))
         self._bulletin.refresh()
@@ -329,7 +338,8 @@ class Computer(Conduct):
 
     async def _open(self) -> None:
         """The crew of a started Computer; what was opened of one that fails is released by the caller."""
-        self._held = Held(self._config)
+        self._held = Held(self._config, run_values=self._run_values)
+        self._unfinished = ()
         self._crew = crew = await Crew.muster(
             self._held,
             self._options,

@@ -84,6 +84,7 @@ class Conduct:
             servers=known.projection.servers,
             degradations=known.degradations,
             findings=known.projection.findings,
+            pending=known.projection.pending,
             failures=dict(self._failures),
             link=known.link,
             link_failure=self._bulletin.standing.failure,

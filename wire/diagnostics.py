@@ -7,7 +7,7 @@ import msgspec
 from .errors import Failure
 from .lifecycle import Operation, Phase, State
 from .messages.mcp import ServerStatus
-from .messages.projection import Degradation
+from .messages.projection import Degradation, PendingApproval
 from .messages.socket import LinkStatus
 from .protocol import PROTOCOL_VERSION
 
@@ -29,7 +29,8 @@ class Diagnostics(msgspec.Struct, frozen=True, kw_only=True):
         sequence: Number of the last state change.
         office: The office it is in.
         commit: Number of the last commit of the projection.
-        findings: What was found in the configuration, one line each.
+        findings: What was found in configuration and files, one line each.
+        pending: Servers that wait for an approval.
         failures: The last failure of each operation since its last success.
         link_failure: Why the connection was lost or the office given up.
     """
@@ -44,6 +45,7 @@ class Diagnostics(msgspec.Struct, frozen=True, kw_only=True):
     servers: tuple[ServerStatus, ...] = ()
     degradations: tuple[Degradation, ...] = ()
     findings: tuple[str, ...] = ()
+    pending: tuple[PendingApproval, ...] = ()
     failures: dict[Operation, Failure] = {}
     link: LinkStatus = LinkStatus()
     link_failure: Failure | None = None

@@ -1,0 +1,142 @@
+"""Managing one running Computer: inputs, approvals, settings, files (03 §11).
+
+Reached as `computer.manage`. Trusted and local: no Agent can get here. Servers are named by
+bundle_id alone, inputs by their resolved id (R-MGMT-2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from ..wire.base import to_json
+from ..wire.codec import Attachment
+from ..wire.errors import PartialFailureError
+from ..wire.message import Ask
+from ..wire.messages.management import (
+    AnswerApproval,
+    ChangeSettings,
+    ClearInputs,
+    GetPendingDifferences,
+    InputView,
+    ListInputs,
+    ManagementResult,
+    ReloadFiles,
+    SetInput,
+    SettingsView,
+    ShownScope,
+    ShowSettings,
+    UnsetInput,
+    WritableScope,
+)
+from ..wire.messages.projection import ChangeResult, GetProjectionStatus, PendingApproval
+
+R = TypeVar("R")
+
+
+class Operate(Protocol):
+    """Carries an operation out; one that `mutates` takes its turn among all operations (R-LIFE-2)."""
+
+    async def __call__(self, message: Ask[R], *, mutates: bool) -> R: ...
+
+
+class Manage:
+    """The operations. All raise `ConflictError` (`lifecycle`) while the Computer is not running."""
+
+    def __init__(self, operate: Operate) -> None:
+        self._operate = operate
+
+    # -- inputs ---------------------------------------------------------------------------
+
+    async def inputs(self) -> tuple[InputView, ...]:
+        """All defined inputs: who refers to them and where a value would come from; never a secret."""
+        return (await self._operate(ListInputs(), mutates=False)).inputs
+
+    async def set_input(self, input_id: str, value: str | int | bool, *, for_run: bool = False) -> ManagementResult:
+        """Keeps a value of an input; running servers take it at their next start (R-INPUT-20).
+
+        Args:
+            for_run: In memory only, and ahead of every other source.
+        Raises:
+            ConfigValidationError: There is no such input (`unknown_input`), or the value does not fit.
+            InvalidSelectionError: It is no option.
+        """
+        message = SetInput(input_id, Attachment(to_json(value)), for_run)
+        return await self._operate(message, mutates=True)
+
+    async def unset_input(self, input_id: str) -> ManagementResult:
+        """Forgets the value of an input, wherever it is kept."""
+        return await self._operate(UnsetInput(input_id), mutates=True)
+
+    async def clear_inputs(self) -> ManagementResult:
+        """Forgets the values of all inputs."""
+        return await self._operate(ClearInputs(), mutates=True)
+
+    # -- approvals ------------------------------------------------------------------------
+
+    async def pending(self) -> tuple[PendingApproval, ...]:
+        """Servers that wait for an approval, with everything to decide by (R-GATE-12)."""
+        return (await self._operate(GetProjectionStatus(), mutates=False)).pending
+
+    async def approve(self, bundle_id: str, fingerprint: str | None = None) -> ManagementResult:
+        """Approves a server as it is now and starts it.
+
+        Args:
+            fingerprint: That of the request which was shown; another server by now is refused then.
+        Raises:
+            ConfigValidationError: There is none of this bundle_id (`unknown_server`).
+            ConflictError: It is not as it was shown any more (`stale_approval`).
+            PolicyError: The administrator denies it.
+        """
+        return await self._operate(AnswerApproval("approve", bundle_id, fingerprint), mutates=True)
+
+    async def deny(self, bundle_id: str) -> ManagementResult:
+        """Denies a server; one that runs is stopped."""
+        return await self._operate(AnswerApproval("deny", bundle_id), mutates=True)
+
+    async def approve_all(self) -> ManagementResult:
+        """Approves every server of the project, those to come included."""
+        return await self._operate(AnswerApproval("approve_all"), mutates=True)
+
+    # -- settings and files -----------------------------------------------------------------
+
+    async def settings(self, scope: ShownScope = "merged") -> SettingsView:
+        """The settings as they count in this run."""
+        return await self._operate(ShowSettings(scope), mutates=False)
+
+    async def change_settings(
+        self, scope: WritableScope, patch: Mapping[str, Any], *, expected_revision: str | None = None
+    ) -> ManagementResult:
+        """Changes the settings file of a scope: objects by key, arrays as a whole, null deletes (R-FILE-9).
+
+        Args:
+            expected_revision: Refuses the change when the file is another one (R-FILE-7).
+        Raises:
+            ConfigValidationError, PolicyError: The change holds what does not belong there, or policy decides it.
+            ConflictError: The file is held by another process, or is another one.
+        """
+        message = ChangeSettings(scope, Attachment(to_json(dict(patch))), expected_revision)
+        return await self._operate(message, mutates=True)
+
+    async def reload(self) -> ManagementResult:
+        """Absorbs what changed on disk; a file that is broken now counts as it was (R-PLUGIN-26)."""
+        return await self._operate(ReloadFiles(), mutates=True)
+
+    async def pending_differences(self) -> dict[str, str]:
+        """What `reload` would absorb: each file, and whether it was added, changed or removed."""
+        return (await self._operate(GetPendingDifferences(), mutates=False)).files
+
+
+def values_of(view: SettingsView) -> dict[str, Any]:
+    """The settings in a view."""
+    values: dict[str, Any] = msgspec.json.decode(view.values.data)
+    return values
+
+
+def partial_failure(result: ChangeResult) -> PartialFailureError:
+    """What a change ends with that not every server could take; these go on as they were (R-LIFE-17)."""
+    applied = (*result.started, *result.stopped, *result.restarted, *result.remeta)
+    message = f"{', '.join(result.failed)} could not take the change and run on as they were"
+    return PartialFailureError(message, applied=applied, failed=result.failed)
