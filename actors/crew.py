@@ -31,8 +31,10 @@ from .mcp.opener import Opener
 from .mcp.process_record import ProcessRecords
 from .reconcile import directories
 from .reconcile.actor import ReconcileActor
+from .reconcile.files.atomic import make_private_directory
 from .reconcile.held import Held
 from .reconcile.keeper import InlineServers, bundle_id_of
+from .reconcile.loading import load_all, settings_of
 from .reconcile.options import RuntimeOptions
 from .reconcile.overview import Overview
 from .socket.actor import SocketActor
@@ -103,6 +105,7 @@ class Crew:
         Raises:
             SmcpError: An actor did not start; nothing is left open.
         """
+        await _read_files(held, options)
         opener = await _opener(held.config.name, options)
         house = await House.open()
         overview = Overview(house.bus, on_change=on_change, on_link=on_link, on_actor=on_actor)
@@ -191,6 +194,13 @@ def socket_settings(held: Held, options: RuntimeOptions) -> SocketSettings:
         backoff=options.reconnect_backoff,
         rejoin_budget=options.rejoin_budget_s,
     )
+
+
+async def _read_files(held: Held, options: RuntimeOptions) -> None:
+    """Reads what the run is made of before anything is opened: a bad flag file or home ends it there (R-LIFE-8)."""
+    held.loaded = await anyio.to_thread.run_sync(load_all, options)
+    held.settings = settings_of(held.config, held.loaded)
+    await anyio.to_thread.run_sync(make_private_directory, directories.resolve(options).home)
 
 
 async def _opener(name: str, options: RuntimeOptions) -> Opener:
