@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -20,6 +21,7 @@ from ..wire.diagnostics import ActorStatus
 from ..wire.envelope import Address
 from ..wire.errors import ActorLost, BusError, SmcpError, Undeliverable
 from ..wire.message import Ask
+from ..wire.messages.mcp import GetServerStatus, ServerStatus
 from ..wire.messages.projection import Degradation, HaltServers, ProjectionStatus
 from ..wire.messages.socket import Disconnect, GetLinkStatus, LinkChanged, LinkStatus
 from .channels import SLICES, channel_specs, tool_settings
@@ -33,7 +35,7 @@ from .reconcile import directories
 from .reconcile.actor import ReconcileActor
 from .reconcile.files.atomic import make_private_directory
 from .reconcile.held import Held
-from .reconcile.keeper import InlineServers, bundle_id_of
+from .reconcile.keeper import InlineServers, address_of, bundle_id_of
 from .reconcile.loading import load_all, settings_of
 from .reconcile.options import RuntimeOptions
 from .reconcile.overview import Overview
@@ -140,12 +142,28 @@ class Crew:
             link = await self.ask(SOCKET, GetLinkStatus(), STATUS_LIMIT)
         except BusError:
             link = LinkStatus()  # that actor is being restarted
+        known = self.overview.status
         return CrewView(
-            self.overview.status,
+            msgspec.structs.replace(known, servers=await self._servers(known.servers)),
             self.overview.degradations,
             link,
             tuple(ActorStatus(*msgspec.structs.astuple(child)) for child in children),
         )
+
+    async def _servers(self, known: tuple[ServerStatus, ...]) -> tuple[ServerStatus, ...]:
+        """Servers with their counters of this moment; one whose actor does not answer as it was last heard of."""
+        found = {status.bundle_id: status for status in known}
+
+        async def ask(bundle_id: str) -> None:
+            with suppress(BusError):
+                found[bundle_id] = await self.ask(address_of(bundle_id), GetServerStatus(), STATUS_LIMIT)
+
+        async with anyio.create_task_group() as group:
+            for child in self.house.supervisor.children():
+                bundle_id = bundle_id_of(child.address)
+                if bundle_id in found:
+                    group.start_soon(ask, bundle_id)
+        return tuple(found.values())
 
     async def hang_up(self, grace: float) -> None:
         """Drains for `grace` seconds, leaves and disconnects; never fails, it only takes its time at most."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -21,6 +22,7 @@ computer = typer.Typer(help="Run a Computer, which hosts MCP servers for an offi
 DRAIN = 3.0
 """Seconds that calls in flight get when the process is told to stop, which it obeys within `STOP_LIMIT`."""
 STOP_LIMIT = 9.0
+WATCH_EVERY = 1.0
 
 Name = Annotated[str, typer.Option("--name", help="Name under which Agents find it.", metavar="NAME")]
 McpConfig = Annotated[
@@ -96,6 +98,33 @@ def check(
     perform(output, work)
 
 
+@computer.command()
+def status(
+    *,
+    name: Name,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on printing every second.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what a Computer that runs on this machine is doing: state, servers, restarts, reasons."""
+    output = Output(as_json=as_json)
+
+    async def work() -> int:
+        import anyio  # noqa: PLC0415 - heavier than all that `--help` needs
+
+        from .control import question  # noqa: PLC0415
+        from .status import show_status  # noqa: PLC0415
+
+        while True:
+            show_status(output, await question(name, "status"))
+            if not watch:
+                return SUCCESS
+            await anyio.sleep(WATCH_EVERY)
+
+    from .running import perform  # noqa: PLC0415
+
+    perform(output, work)
+
+
 class Sources(NamedTuple):
     """Where a Computer's configuration comes from, as the words of a command say it."""
 
@@ -144,14 +173,17 @@ async def _serve(made: Computer, stop: Any, announce: Any) -> None:
     """
     import anyio  # noqa: PLC0415
 
+    from .control import open_door  # noqa: PLC0415
+
     async def obey() -> None:
         await stop.wait()
         group.cancel_scope.cancel()
 
     try:
-        async with anyio.create_task_group() as group:
+        async with anyio.create_task_group() as group, AsyncExitStack() as stack:
             group.start_soon(obey)
             await made.start()
+            await stack.enter_async_context(open_door(made))
             if made.config.connection is not None:
                 await made.connect()
             announce()

@@ -92,6 +92,35 @@ def test_a_signal_ends_a_computer_whose_server_ignores_everything_too(peers: Pee
     assert gone(servers)
 
 
+@pytest.mark.spec("R-LIFE-23", "DEC-1")
+def test_status_shows_a_running_computer_and_says_when_there_is_none(peers: Peers, tmp_path: Path) -> None:
+    path = tmp_path / "two.json"
+    good = fixtures.light_stdio("--tools", "echo")
+    servers = {"good": {"command": good[0], "args": good[1:]}, "bad": {"command": "no-such-command-anywhere"}}
+    path.write_text(json.dumps({"servers": servers}))
+    run = smcp(peers, "computer", "run", "--name", "desk of mine", "--mcp-config", str(path))
+    run.wait_line(r"^ready", timeout=20)
+    asked = ended(peers, "computer", "status", "--name", "desk of mine", "--json")
+    assert asked.status == 0, asked.errors
+    known = json.loads(asked.lines[0])
+    assert (known["name"], known["state"]) == ("desk of mine", "degraded")
+    by_id = {server["bundle_id"]: server for server in known["servers"]}
+    assert by_id["good"]["connection"] == "connected"
+    assert "no-such-command-anywhere" in by_id["bad"]["reason"]
+    shown = ended(peers, "computer", "status", "--name", "desk of mine")
+    assert shown.lines[0] == "desk of mine: degraded"
+    assert any(line.startswith("good\tready") for line in shown.lines)
+    run.signal(signal.SIGKILL)
+    run.wait_exit()
+    assert ended(peers, "computer", "status", "--name", "desk of mine").status == 2
+    again = smcp(peers, "computer", "run", "--name", "desk of mine")
+    again.wait_line(r"^ready", timeout=20)
+    assert ended(peers, "computer", "status", "--name", "desk of mine").status == 0
+    again.signal(signal.SIGTERM)
+    assert again.wait_exit() == 0
+    assert ended(peers, "computer", "status", "--name", "desk of mine").status == 2
+
+
 @pytest.mark.spec("DEC-8")
 def test_a_computer_that_is_killed_hard_takes_its_servers_with_it_however_stubborn(
     peers: Peers, tmp_path: Path
