@@ -13,6 +13,7 @@ import typer
 from .agent import agent
 from .computer import computer
 from .demo import demo
+from .doctor import doctor
 from .exit_status import exit_status
 from .output import Output
 from .server import server
@@ -46,6 +47,7 @@ def root(
 
 app.command()(demo)
 app.command()(server)
+app.command()(doctor)
 app.add_typer(computer, name="computer")
 app.add_typer(agent, name="agent")
 

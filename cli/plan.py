@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..actors.reconcile.computer_config import ComputerConfig
@@ -9,13 +10,13 @@ from ..actors.reconcile.config_projection import project_server
 from ..actors.reconcile.inputs import project
 from ..actors.reconcile.layers import embed_layers, read_flag_files
 from ..actors.reconcile.options import RuntimeOptions
-from ..actors.reconcile.server_set import SetEntry, resolve_inputs, resolve_servers
+from ..actors.reconcile.server_set import Layer, SetEntry, resolve_inputs, resolve_servers
 from .output import Output
 
 
 def show_plan(output: Output, config: ComputerConfig, options: RuntimeOptions) -> None:
     """Prints the plan; values that may be secret are masked as they are for an Agent (DEC-30)."""
-    layers = (*embed_layers(config, ()), *read_flag_files(tuple(options.flag_mcp_config)))
+    layers = _layers(config, options)
     servers = resolve_servers(layers)
     inputs = [project(definition) for definition in resolve_inputs(layers).values()]
     if output.as_json:
@@ -24,6 +25,15 @@ def show_plan(output: Output, config: ComputerConfig, options: RuntimeOptions) -
     output.text(f"{config.name}: {len(servers)} servers, {len(inputs)} inputs")
     rows = [(id_, entry.entry.name, entry.entry.type, _state(entry), entry.source) for id_, entry in servers.items()]
     output.table(("BUNDLE ID", "NAME", "TYPE", "STATE", "SOURCE"), rows)
+
+
+def planned_servers(config: ComputerConfig, options: RuntimeOptions) -> Mapping[str, SetEntry]:
+    """The servers of the plan by bundle_id."""
+    return resolve_servers(_layers(config, options))
+
+
+def _layers(config: ComputerConfig, options: RuntimeOptions) -> tuple[Layer, ...]:
+    return (*embed_layers(config, ()), *read_flag_files(tuple(options.flag_mcp_config)))
 
 
 def _facts(member: SetEntry) -> dict[str, Any]:
