@@ -1,7 +1,7 @@
 """What the bus costs, beside the least one could do and beside other actor libraries, in one run.
 
 Rounds of all cases alternate, so that a slow moment of the machine hits each of them; the
-tables show medians over rounds, and ratios to the bare case of the same run. Echo sides
+tables show medians over rounds, and of the ratios to the bare case of the same round. Echo sides
 of the ZeroMQ cases run in a process of their own.
 
     python benchmarks/bus.py [--rounds 5] [--loop uvloop|asyncio] [--only bus,bare] [--json FILE]
@@ -15,7 +15,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import statistics
 import sys
 import tempfile
 import time
@@ -23,6 +22,7 @@ from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -43,6 +43,7 @@ ECHO = Address("echo")
 SIZES = {"200 B": 200, "64 KB": 65_536}
 IN_FLIGHT = 64
 Sender = Callable[[bytes], Awaitable[Any]]
+Samples = dict[str, dict[str, dict[str, list[float]]]]
 
 
 class Echoed(Record):
@@ -427,7 +428,7 @@ FIGURES = {
 
 
 async def one_at_a_time(send: Sender, data: bytes, seconds: float) -> float:
-    """Median-ish cost of a call in microseconds: total over count."""
+    """Microseconds a call takes."""
     count, began = 0, time.perf_counter()
     while (took := time.perf_counter() - began) < seconds:
         for _ in range(20):
@@ -452,9 +453,9 @@ async def at_once(send: Sender, data: bytes, seconds: float) -> float:
     return count / (time.perf_counter() - began)
 
 
-async def run(names: list[str], rounds: int, seconds: float) -> dict[str, dict[str, dict[str, float]]]:
-    """Median of each figure by case and size."""
-    samples: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+async def run(names: list[str], rounds: int, seconds: float) -> Samples:
+    """All samples by size, case and figure."""
+    samples: Samples = {size: {name: defaultdict(list) for name in names} for size in SIZES}
     async with AsyncExitStack() as stack:
         cases = {name: await stack.enter_async_context(CASES[name]()) for name in names}
         for number in range(rounds + 1):
@@ -468,30 +469,29 @@ async def run(names: list[str], rounds: int, seconds: float) -> dict[str, dict[s
                         # Whatever was told is worked off before the next case begins.
                         await case.ask(data)
                     if number:
+                        # The first round warms up.
                         for figure, value in found.items():
-                            samples[name, size, figure].append(value)
-    medians: dict[str, dict[str, dict[str, float]]] = {}
-    for (name, size, figure), values in samples.items():
-        medians.setdefault(size, {}).setdefault(name, {})[figure] = statistics.median(values)
-    return medians
+                            samples[size][name][figure].append(value)
+    return samples
 
 
-def table(medians: dict[str, dict[str, dict[str, float]]]) -> str:
-    """Markdown, with the ratio to the bare case in brackets (time: times longer, rate: share reached)."""
+def table(samples: Samples) -> str:
+    """Markdown: medians, and in brackets the median over rounds of the ratio to the bare case of the same round."""
     lines = []
-    for size, cases in medians.items():
+    for size, cases in samples.items():
         lines += [f"| {size} | {' | '.join(FIGURES.values())} |", "|---" * (len(FIGURES) + 1) + "|"]
         for name, found in cases.items():
             base = cases.get(BASE.get(name, "bare"), {})
             cells = [TITLES[name]]
             for figure in FIGURES:
-                if figure not in found:
+                values = found.get(figure)
+                if not values:
                     cells.append("")
                     continue
-                value = found[figure]
-                text = f"{value:.1f}" if figure == "ask" else f"{value:,.0f}"
+                text = f"{median(values):.1f}" if figure == "ask" else f"{median(values):,.0f}"
                 if base:
-                    text += f" ({value / base[figure]:.2f}x)"
+                    ratio = median([value / least for value, least in zip(values, base[figure], strict=True)])
+                    text += f" ({ratio:.2f}x)"
                 cells.append(text)
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
@@ -518,11 +518,11 @@ def main() -> None:
         kind, endpoint = options.echo
         in_loop({"bare": bare_echo, "ours": our_echo}[kind](endpoint), options.loop)
         return
-    medians = in_loop(run(options.only.split(","), options.rounds, options.seconds), options.loop)
+    samples = in_loop(run(options.only.split(","), options.rounds, options.seconds), options.loop)
     print(f"{options.loop}, Python {sys.version.split()[0]}, pyzmq {zmq.__version__}, {options.rounds} rounds\n")
-    print(table(medians))
+    print(table(samples))
     if options.json:
-        options.json.write_text(json.dumps(medians, indent=1))
+        options.json.write_text(json.dumps(samples, indent=1))
 
 
 if __name__ == "__main__":

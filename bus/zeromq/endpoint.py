@@ -15,6 +15,8 @@ import stat
 import tempfile
 from pathlib import Path
 
+import zmq
+
 from ...wire.errors import ConfigValidationError, ConflictError, PolicyError
 
 IPC_PATH_MAX = 103
@@ -54,8 +56,13 @@ def to_bind(endpoint: str | None, *, keys: bool, allow: bool) -> Place:
         ConflictError: Somebody listens there already.
     """
     if endpoint is None:
+        _need_unix_sockets()
         made = Path(tempfile.mkdtemp(prefix="smcp-bus-", dir=_runtime_directory()))
-        return _unix(made / "hub", made)
+        try:
+            return _unix(made / "hub", made)
+        except ConfigValidationError:
+            made.rmdir()
+            raise
     if endpoint.startswith("ipc://"):
         place = _unix(Path(endpoint.removeprefix("ipc://")))
         assert place.path is not None
@@ -83,7 +90,14 @@ def to_connect(endpoint: str, *, keys: bool) -> Place:
     return Place(endpoint, None)
 
 
+def _need_unix_sockets() -> None:
+    if not zmq.has("ipc"):
+        text = "ZeroMQ has no Unix sockets on this system; use tcp:// with keys"
+        raise ConfigValidationError(text, field="endpoint", code="no_ipc")
+
+
 def _unix(path: Path, made: Path | None = None) -> Place:
+    _need_unix_sockets()
     if not path.is_absolute():
         raise ConfigValidationError("the path of an ipc:// endpoint is absolute", field="endpoint")
     if len(os.fsencode(path)) > IPC_PATH_MAX:

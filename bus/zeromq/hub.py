@@ -15,9 +15,11 @@ from pathlib import Path
 from types import TracebackType
 
 import anyio
+import zmq
 from anyio.abc import TaskGroup
 
 from ...wire.envelope import Address
+from ...wire.errors import ConflictError
 from ...wire.messages.nodes import NodeDown, NodeUp
 from ..bus import Bus
 from . import frames
@@ -103,10 +105,10 @@ class ZmqHub:
                 on_change=self._on_change,
                 on_refused=lambda why: self.notices.note("key", f"refused: {why}"),
             )
-        except OSError:
+        except zmq.ZMQError as error:
             self._place.remove()
             await end_context(self._context)
-            raise
+            raise ConflictError(f"cannot listen at {self._place.url}: {error.strerror}", code="cannot_listen") from None
         self.endpoint = self._socket.endpoint
         self._nodes = self._bus.gateway = Exchange(self._bus, self._send, self.notices)
         self._tasks: TaskGroup = anyio.create_task_group()

@@ -9,9 +9,10 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from smcp_runtime.bus import Bus
+from smcp_runtime.bus import Bus, Settled
 from smcp_runtime.bus.zeromq import ZmqHub, ZmqNode
 from smcp_runtime.wire.envelope import Address, Envelope
+from smcp_runtime.wire.errors import SmcpError
 from support.waiting import until
 
 from .scripted import Scripted
@@ -38,7 +39,7 @@ class CountingMeter:
         self.dropped = 0
         self.coalesced = 0
 
-    def enqueued(self, address: Address, envelope: Envelope) -> None:
+    def delivered(self, envelope: Envelope) -> None:
         pass
 
     def refused(self, envelope: Envelope, why: str) -> None:
@@ -47,8 +48,11 @@ class CountingMeter:
     def handled(self, address: Address, envelope: Envelope, waited: float, took: float, outcome: str) -> None:
         pass
 
-    def answered(self, envelope: Envelope, latency: float, outcome: str, size: int) -> None:
-        self.outcomes.append(outcome)
+    def answered(self, envelope: Envelope, latency: float, end: Settled) -> None:
+        self.outcomes.append(end.code if isinstance(end, SmcpError) else "ok")
+
+    def abandoned(self, envelope: Envelope, latency: float) -> None:
+        self.outcomes.append("cancelled")
 
     def dead_letter(self, envelope: Envelope, why: str) -> None:
         self.dead.append(why)

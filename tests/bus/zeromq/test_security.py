@@ -20,7 +20,7 @@ from smcp_runtime.bus.zeromq.frames import Hello, encode_header
 from smcp_runtime.bus.zeromq.hello import PROTOCOL, contract
 from smcp_runtime.wire.backoff import Backoff
 from smcp_runtime.wire.envelope import Address
-from smcp_runtime.wire.errors import ActorLost, NodeRefused, PolicyError, Undeliverable
+from smcp_runtime.wire.errors import ActorLost, ConflictError, NodeRefused, PolicyError, Undeliverable
 from support.waiting import until
 
 from ..vocabulary import BusEcho, BusEchoed
@@ -107,6 +107,13 @@ class TestAdmission:
         async with Bus() as bus:
             with pytest.raises(PolicyError):
                 async with ZmqHub(bus, LOCAL):
+                    pass
+            assert bus.gateway is None
+
+    async def test_a_port_that_is_taken_is_a_conflict_and_leaves_nothing_open(self, ring: Ring) -> None:
+        async with guarded(ring) as (_, hub), Bus() as bus:
+            with pytest.raises(ConflictError, match="cannot listen"):
+                async with ZmqHub(bus, hub.endpoint, keys=ring.hub, allow=ring.allow):
                     pass
             assert bus.gateway is None
 
