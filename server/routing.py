@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..wire.packet import MalformedPacket, split_arguments
-from ..wire.payload import ErrorPayload
+from ..wire.payload import ErrorPayload, event_unsupported
 from .limits import Limits
 from .offices import Offices
 from .orders import Ack, Log, Order, Relay
@@ -20,7 +20,7 @@ from .session import Call, Incoming, Session
 
 NOT_AN_AGENT = forbidden("Only an Agent may call a Computer", abuse=True)
 NOT_A_COMPUTER = forbidden("The target is not a Computer", abuse=True)
-NOT_SUPPORTED = Refusal(ErrorPayload(code=500, message="The Computer does not support this event"))
+NOT_SUPPORTED = Refusal(event_unsupported())
 BAD_REPLY = Refusal(ErrorPayload(code=500, message="The Computer sent an invalid reply"))
 
 

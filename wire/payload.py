@@ -16,8 +16,10 @@ from msgspec import UNSET, UnsetType
 
 from .base import Structure, to_wire
 from .codes import CODES, message_of
-from .errors import InvalidPayload, PeerError
+from .errors import InvalidPayload, MalformedReplyError, PeerError
 from .retry import advise
+
+UNSUPPORTED = "unsupported"
 
 
 class ErrorPayload(Structure, frozen=True, kw_only=True):
@@ -67,6 +69,11 @@ def computer_not_found(name: str) -> ErrorPayload:
 def server_gave_up() -> ErrorPayload:
     """408: the Server waited for the Computer to the end of its limit (W-CALL-12)."""
     return _payload(408)
+
+
+def event_unsupported() -> ErrorPayload:
+    """500 of a Server whose Computer acknowledged an event with nothing, which is how it says that it has none such."""
+    return _payload(500, "The Computer does not support this event", details={"reason": UNSUPPORTED})
 
 
 def internal_error() -> ErrorPayload:
@@ -200,10 +207,17 @@ def recognise(ack: object) -> dict[str, Any] | None:
 
 
 def raise_for_error(ack: object, *, event: str = "") -> None:
-    """Raises the `PeerError` of an acknowledgement that is an ErrorPayload; returns for anything else."""
+    """Raises the `PeerError` of an acknowledgement that is an ErrorPayload; returns for anything else.
+
+    Raises:
+        MalformedReplyError: `unsupported`: a Server says for its Computer what an empty acknowledgement says.
+    """
     payload = recognise(ack)
-    if payload is not None:
-        raise to_error(payload, event=event)
+    if payload is None:
+        return
+    if payload["code"] == 500 and reason_of(payload) == UNSUPPORTED:
+        raise MalformedReplyError(f"{event or 'the event'} is not supported by the peer", code=UNSUPPORTED)
+    raise to_error(payload, event=event)
 
 
 def to_error(payload: Mapping[str, Any], *, event: str = "") -> PeerError:

@@ -12,6 +12,7 @@ from smcp_runtime.wire import events
 from smcp_runtime.wire.base import ComputerRequest, to_wire
 from smcp_runtime.wire.errors import MalformedReplyError, PeerError
 from smcp_runtime.wire.events import CALLS, NOTIFICATIONS, OFFICE_EVENTS, UPDATES, may_emit, notify_name
+from smcp_runtime.wire.payload import event_unsupported, internal_error
 from support.wire_tables import BASE, STRUCTURES, TO_COMPUTER
 
 CLIENT_EVENTS = [
@@ -202,3 +203,14 @@ def test_a_room_list_is_read_like_any_reply() -> None:
 def test_requests_are_sent_with_the_names_of_the_tables() -> None:
     assert to_wire(wire.ListRoomReq(**BASE, office_id="o")) == {**BASE, "office_id": "o"}
     assert to_wire(wire.GetSkillReq(**TO_COMPUTER, name="a")) == {**TO_COMPUTER, "name": "a"}
+
+
+@pytest.mark.spec("W-DOC-2", "W-EVT-3", "W-SRV-4")
+def test_a_server_that_says_it_for_its_computer_is_understood_too() -> None:
+    said = event_unsupported().to_wire()
+    assert said["code"] == 500
+    with pytest.raises(MalformedReplyError) as caught:
+        events.LIST_FINDER.read_reply(said, "r1")
+    assert caught.value.code == "unsupported"
+    with pytest.raises(PeerError):
+        events.LIST_FINDER.read_reply(internal_error().to_wire(), "r1")
