@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -28,6 +28,7 @@ from .channels import SLICES, channel_specs, tool_settings
 from .finder import Resolver
 from .kernel import ChildSpec
 from .kernel.house import House
+from .log_guard import guarded
 from .mcp.actor import McpSupervisor
 from .mcp.opener import Opener
 from .mcp.process_record import ProcessRecords
@@ -76,11 +77,15 @@ class Crew:
     Attributes:
         house: Bus and supervisor.
         overview: What is degraded.
+        registry: The secrets of its servers; no log record holds one while there is a crew.
     """
 
-    def __init__(self, house: House, overview: Overview) -> None:
+    def __init__(self, house: House, overview: Overview, held: Held, options: RuntimeOptions) -> None:
         self.house = house
         self.overview = overview
+        self.registry = held.registry
+        self._ends = ExitStack()
+        self._ends.enter_context(guarded(held.registry, options.log))
         self._watch = asyncio.get_running_loop().create_task(overview.run(), name="smcp overview")
 
     @classmethod
@@ -111,7 +116,7 @@ class Crew:
         opener = await _opener(held.config.name, options)
         house = await House.open()
         overview = Overview(house.bus, on_change=on_change, on_link=on_link, on_actor=on_actor)
-        crew = cls(house, overview)
+        crew = cls(house, overview, held, options)
         servers = InlineServers(house.supervisor, lambda bundle_id: McpSupervisor(bundle_id, opener))
         settings = socket_settings(held, options)
         try:
@@ -193,9 +198,10 @@ class Crew:
 
     async def dismiss(self, within: float = CLOSE_LIMIT) -> list[str]:
         """Ends everything, whatever it takes. Returns what went wrong, without secrets."""
-        await self.house.close(within)
-        self._watch.cancel()
-        await asyncio.wait([self._watch])
+        with self._ends:
+            await self.house.close(within)
+            self._watch.cancel()
+            await asyncio.wait([self._watch])
         return [type(error).__name__ for error in (self.house.failure, _failure(self._watch)) if error is not None]
 
 

@@ -6,7 +6,7 @@ error crosses the bus; `ask` re-raises it as the class of its category.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -65,6 +65,19 @@ class SmcpError(Exception):
         self.retry_hint = self.default_hint if retry_hint is None else retry_hint
         self.details = dict(details or {})
         self.causes = tuple(causes)
+
+    def redact(self, text: Callable[[str], str], tree: Callable[[Any], Any]) -> None:
+        """Takes secrets out of everything it says, and cuts off what it was raised from if that holds any.
+
+        Args:
+            text, tree: Give a text, or a JSON-like value, without secrets.
+        """
+        self.message = text(self.message)
+        self.args = tuple(tree(argument) if isinstance(argument, str) else argument for argument in self.args)
+        self.details, self.causes = tree(self.details), tuple(map(text, self.causes))
+        for inner in (self.__cause__, self.__context__):
+            if inner is not None and text(repr(inner)) != repr(inner):
+                self.__cause__ = self.__context__ = None
 
 
 class ConfigValidationError(SmcpError):

@@ -10,8 +10,10 @@ import base64
 import json
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
+
+import msgspec
 
 from .protocol import REDACTED
 
@@ -21,6 +23,8 @@ SHORTEST_LINE = 12
 """Shorter lines of a secret of several lines are not looked for by themselves."""
 GENERATIONS = 2
 """Renderings of one owner that count: while it is replaced, the old one still runs."""
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Redaction:
@@ -56,16 +60,30 @@ class Redaction:
             return type(value)(map(self.tree, value))
         return value
 
+    def struct(self, value: S) -> S:
+        """A struct of plain data without secrets."""
+        if self.is_empty:
+            return value
+        plain = msgspec.to_builtins(value)
+        shown = self.tree(plain)
+        if shown == plain:
+            return value
+        try:
+            return msgspec.convert(shown, type(value))
+        except msgspec.ValidationError:
+            return value  # a secret that is a word of the protocol cannot be told from that word
+
 
 class SecretRegistry:
     """The secrets in use, by who uses them.
 
-    Whoever shows something asks `redaction`; it is made anew only after a change.
+    Attributes:
+        redaction: What replaces every secret that is in use now; another one after each change.
     """
 
     def __init__(self) -> None:
         self._owners: dict[str, deque[frozenset[str]]] = {}
-        self._redaction: Redaction | None = Redaction()
+        self.redaction = Redaction()
 
     def use(self, owner: str, secrets: Collection[str]) -> None:
         """Takes the secrets of a new rendering; of the ones before only the last stays."""
@@ -73,24 +91,17 @@ class SecretRegistry:
         found = frozenset(secrets)
         if not generations or generations[-1] != found:
             generations.append(found)
-            self._redaction = None
+            self.redaction = Redaction(self.values)
 
     def release(self, owner: str) -> None:
         """Forgets what an owner used; it has ended."""
         if self._owners.pop(owner, None) is not None:
-            self._redaction = None
+            self.redaction = Redaction(self.values)
 
     @property
     def values(self) -> frozenset[str]:
         """Every secret in use."""
         return frozenset().union(*(found for generations in self._owners.values() for found in generations))
-
-    @property
-    def redaction(self) -> Redaction:
-        """What replaces every secret that is in use now."""
-        if self._redaction is None:
-            self._redaction = Redaction(self.values)
-        return self._redaction
 
     def __repr__(self) -> str:
         return f"SecretRegistry({len(self._owners)} owners)"

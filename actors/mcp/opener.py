@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx2
 
 from ...wire.messages.mcp import LaunchPlan
+from ...wire.redaction import Redaction
 from .connection import Connection
 from .dispatcher import NotificationSink
 from .process_record import ProcessRecords
@@ -57,7 +58,9 @@ class Opener:
         """
         if plan.transport == "stdio":
             folder = self._log_folder
-            log = StderrLog(folder / f"{plan.bundle_id}.log") if folder is not None else None
+            log = None
+            if folder is not None:
+                log = StderrLog(folder / f"{plan.bundle_id}.log", redaction=Redaction(plan.secrets))
             return await open_stdio(plan, on_notification, tail=tail, log=log, records=self._records)
         auth = self._credentials(plan.bundle_id)
         if plan.transport == "sse":

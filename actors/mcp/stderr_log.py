@@ -7,26 +7,52 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from ...wire.redaction import Redaction
+
 logger = logging.getLogger(__name__)
 
 MAX_BYTES = 1_000_000
 KEEP = 3
+LONGEST_LINE = 64 * 1024
+"""Bytes of an unfinished line that are held back, so that a secret in it is seen whole."""
 
 
 class StderrLog:
     """Appends to `path`; at `max_bytes` it becomes `path.1` and older ones move on, `keep` in all.
 
     A disk that refuses ends the logging, with one line in our own log, and nothing else.
+
+    Args:
+        redaction: Takes the server's secrets out, line by line, so that no read splits one (R-INPUT-23).
     """
 
-    def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES, keep: int = KEEP) -> None:
+    def __init__(
+        self, path: Path, *, max_bytes: int = MAX_BYTES, keep: int = KEEP, redaction: Redaction | None = None
+    ) -> None:
         self._path, self._max_bytes, self._keep = path, max_bytes, keep
+        self._redaction = redaction or Redaction()
+        self._line = b""
         self._file: IO[bytes] | None = None
         self._size = 0
         self._broken = False
 
     def feed(self, data: bytes) -> None:
         """Takes bytes as they were read."""
+        if self._redaction.is_empty:
+            self._write(data)
+            return
+        lines, newline, rest = (self._line + data).rpartition(b"\n")
+        if len(rest) > LONGEST_LINE:
+            lines, newline, rest = lines + newline + rest, b"", b""
+        self._line = rest
+        if lines or newline:
+            self._write(self._redacted(lines + newline))
+
+    def _redacted(self, data: bytes) -> bytes:
+        text = data.decode("utf-8", "surrogateescape")
+        return self._redaction.text(text).encode("utf-8", "surrogateescape")
+
+    def _write(self, data: bytes) -> None:
         if self._broken:
             return
         try:
@@ -43,6 +69,12 @@ class StderrLog:
 
     def close(self) -> None:
         """Closes the file; a later `feed` opens it again."""
+        rest, self._line = self._line, b""
+        if rest:
+            self._write(self._redacted(rest))
+        self._shut()
+
+    def _shut(self) -> None:
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
@@ -54,7 +86,7 @@ class StderrLog:
         self._size = self._file.tell()
 
     def _rotate(self) -> None:
-        self.close()
+        self._shut()
         for number in range(self._keep - 1, 0, -1):
             older = self._numbered(number)
             with suppress(FileNotFoundError):
