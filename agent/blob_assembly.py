@@ -6,10 +6,9 @@ an endless, growing or shuffled answer ends in an error and never in wrong bytes
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 
+from ..wire.base64_text import from_base64
 from ..wire.blobs import GetBlobRet
 from ..wire.errors import MalformedReplyError, SmcpError
 from ..wire.protocol import ABSOLUTE_CAP
@@ -85,8 +84,8 @@ class Assembly:
         if chunk.total_size != self._facts.total_size or chunk.sha256.lower() != self._facts.sha256:
             raise BlobChanged("the source changed while it was read")
         try:
-            data = base64.b64decode(chunk.blob, validate=True)
-        except (binascii.Error, ValueError):
+            data = from_base64(chunk.blob)
+        except ValueError:
             raise _lie("holds no base64") from None
         end = offset + len(data)
         if chunk.blob_handle != self._handle:

@@ -5,13 +5,13 @@ Spec: C-BLOB-23, C-BLOB-27, C-BLOB-28, C-BLOB-39, W-CALL-26.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from ..wire.base import parse_json
+from ..wire.base64_text import to_base64
 from ..wire.errors import InvalidPayload
 from ..wire.protocol import RESERVED_META_PREFIX
 from .tool_result import CallToolResult
@@ -100,7 +100,7 @@ def _complete_text(content: list[dict[str, Any] | None], data: bytes) -> bool:
 
 def _filled(item: Mapping[str, Any], data: bytes) -> dict[str, Any]:
     """The item with its bytes in the carrier they were cleared from."""
-    encoded = base64.b64encode(data).decode()
+    encoded = to_base64(data)
     resource = item.get("resource")
     if isinstance(resource, Mapping):
         return _unmarked({**item, "resource": {**resource, "blob": encoded}})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import io
 import random
@@ -17,6 +16,7 @@ from typing import Any, BinaryIO, cast
 import anyio.to_thread
 import msgspec
 
+from ..wire.base64_text import to_base64
 from ..wire.blobs import PutBlobRet
 from ..wire.errors import ConfigValidationError, MalformedReplyError, NetworkError, PeerError, SmcpError
 from ..wire.payload import reason_of
@@ -114,7 +114,7 @@ async def _send(
 
 async def _put(put: PutChunk, data: bytes, *, first: bool, **fields: Any) -> PutBlobRet:
     try:
-        return await put(base64.b64encode(data).decode(), **fields)
+        return await put(to_base64(data), **fields)
     except (MalformedReplyError, NetworkError) as error:
         if first and error.code in ("unsupported", "no_answer"):
             raise UploadUnsupported("uploads are not supported by this Computer") from error

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeGuard
 
 import msgspec
+
+from ...wire.base64_text import from_base64
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -116,6 +116,6 @@ def _decoded(blob: Any) -> bytes | None:
     if not isinstance(blob, str):
         return None
     try:
-        return base64.b64decode(blob, validate=True)
-    except (binascii.Error, ValueError):
+        return from_base64(blob)
+    except ValueError:
         return None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import inspect
 import re
 from collections.abc import Awaitable, Sequence
@@ -12,6 +10,7 @@ from typing import Any, Protocol
 import anyio.to_thread
 import msgspec
 
+from ...wire.base64_text import from_base64
 from ...wire.messages.finder import ResolvedDocument
 
 LONGEST_URI = 8192
@@ -94,8 +93,8 @@ def blocks_of(contents: object) -> list[Block]:
             found.append(Block(block["uri"], mime_type, text=block["text"]))
         elif isinstance(block.get("blob"), str):
             try:
-                found.append(Block(block["uri"], mime_type, data=base64.b64decode(block["blob"], validate=True)))
-            except binascii.Error:
+                found.append(Block(block["uri"], mime_type, data=from_base64(block["blob"])))
+            except ValueError:
                 continue
     return found
 

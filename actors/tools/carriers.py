@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Any, Final, Literal
 
 import msgspec
 
+from ...wire.base64_text import from_base64
 from ...wire.messages.blobs import BlobTicket
 
 OCTETS: Final = "application/octet-stream"
@@ -55,8 +54,8 @@ def text_carrier(item: Any) -> Carrier | None:
 def decoded(payload: str) -> bytes | None:
     """The bytes of strict base64; `None` when it is not."""
     try:
-        return base64.b64decode(payload, validate=True)
-    except (binascii.Error, ValueError):
+        return from_base64(payload)
+    except ValueError:
         return None
 
 
