@@ -1,0 +1,70 @@
+"""Where git may fetch from (R-PLUGIN-2). Pure.
+
+Only transports that run no program of the url's choosing: `ext::` and the like have no
+form that passes, and a host that looks like an option has none either.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SCHEME = re.compile(r"(?P<scheme>ssh|git|https?|file)://(?P<rest>[^\s\x00-\x1f]+)")
+_SCP = re.compile(r"(?P<user>[A-Za-z0-9._-]+)@(?P<host>[A-Za-z0-9.-]+):(?P<path>[^\s\x00-\x1f:]+)")
+_REPOSITORY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*)(?:/[A-Za-z0-9](?:[A-Za-z0-9._-]*))+")
+_REF = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]*")
+_SHA = re.compile(r"[0-9a-f]{40}")
+
+PROTOCOLS = "file:git:http:https:ssh"
+"""What git is allowed to speak, in the form of `GIT_ALLOW_PROTOCOL`."""
+
+
+def is_git_url(text: str) -> bool:
+    """Whether git may be given this url."""
+    if len(text) > 2048 or text.startswith("-"):
+        return False
+    match = _SCHEME.fullmatch(text)
+    if match is None:
+        scp = _SCP.fullmatch(text)
+        return scp is not None and not scp["host"].startswith("-") and not scp["path"].startswith("-")
+    host = match["rest"].partition("/")[0].rpartition("@")[2]
+    if match["scheme"] == "file":
+        return match["rest"].startswith("/")
+    return bool(host) and not host.startswith("-") and not match["rest"].startswith("-")
+
+
+def is_repository(text: str) -> bool:
+    """Whether a text is `owner/repo`, or a path of more groups."""
+    return len(text) <= 256 and _REPOSITORY.fullmatch(text) is not None and ".." not in text
+
+
+def is_ref(text: str) -> bool:
+    """Whether a text may name a branch or tag."""
+    return len(text) <= 256 and _REF.fullmatch(text) is not None and ".." not in text and not text.endswith("/")
+
+
+def is_sha(text: str) -> bool:
+    """Whether a text is a full commit."""
+    return _SHA.fullmatch(text) is not None
+
+
+def expanded(text: str) -> str:
+    """The url a person means: `owner/repo` is on GitHub, anything else is taken as it stands."""
+    return f"https://github.com/{text}.git" if is_repository(text) and text.count("/") == 1 else text
+
+
+def over_https(url: str) -> str | None:
+    """The same repository over HTTPS, for an ssh url; `None` for others (R-PLUGIN-7)."""
+    scp = _SCP.fullmatch(url)
+    if scp is not None:
+        return f"https://{scp['host']}/{scp['path']}"
+    match = _SCHEME.fullmatch(url)
+    if match is None or match["scheme"] != "ssh":
+        return None
+    authority, _, path = match["rest"].partition("/")
+    host = authority.rpartition("@")[2].partition(":")[0]
+    return f"https://{host}/{path}" if path else None
+
+
+def local_path(url: str) -> str | None:
+    """The path of a `file://` url; `None` for others."""
+    return url.removeprefix("file://") if url.startswith("file:///") else None

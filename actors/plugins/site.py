@@ -1,0 +1,88 @@
+"""Where and with what plugins are managed: places, git, and the hooks that may refuse. Blocking."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio.from_thread
+import msgspec
+
+from ...wire.errors import ConfigValidationError
+from ..reconcile import directories
+from ..reconcile.options import RuntimeOptions
+from ..reconcile.scopes.places import Places, places_of
+from .git import Git
+from .git_urls import local_path
+from .trees import copy_tree, digest_of
+
+
+class Site(msgspec.Struct, frozen=True):
+    """What every operation needs.
+
+    Attributes:
+        source_trust, plugin_approval: Hooks of the application; each is asked with a mapping and refuses by `False`.
+        clock: Unix seconds.
+    """
+
+    home: Path
+    places: Places
+    git: Git
+    project_root: Path
+    source_trust: Callable[..., Any] | None = None
+    plugin_approval: Callable[..., Any] | None = None
+    clock: Callable[[], float] = time.time
+
+
+def site_of(options: RuntimeOptions) -> Site:
+    """The site of a run; `options` are settled."""
+    known = directories.resolve(options)
+    root = Path(options.project_root or ".")
+    return Site(
+        known.home,
+        places_of(known, root),
+        Git(options.environ, options.git_timeout_s),
+        root,
+        options.source_trust,
+        options.plugin_approval,
+    )
+
+
+def refuses(hook: Callable[..., Any] | None, question: Mapping[str, Any]) -> bool:
+    """Whether a hook refuses; one that raises does."""
+    if hook is None:
+        return False
+    try:
+        answer = hook(question)
+        if inspect.isawaitable(answer):
+            answer = anyio.from_thread.run(_awaited, answer)
+    except Exception:  # the host's code; what it cannot judge is not let through
+        return True
+    return answer is False
+
+
+def fetch_tree(site: Site, url: str, target: Path, *, ref: str | None = None, sha: str | None = None) -> str:
+    """Fetches a repository, or copies a plain local directory; the commit, or a digest of the copy in its place.
+
+    Raises:
+        SmcpError: It could not be had; see `Git.fetch` and `copy_tree`.
+    """
+    local = local_path(url)
+    if local is not None and is_plain_directory(Path(local)):
+        if ref is not None or sha is not None:
+            raise ConfigValidationError("a directory without version control has no refs", code="bad_ref")
+        copy_tree(Path(local), target)
+        return f"dir-{digest_of(target)}"
+    return site.git.fetch(url, target, ref=ref, sha=sha)
+
+
+def is_plain_directory(path: Path) -> bool:
+    """Whether a directory is no repository, bare or otherwise."""
+    return path.is_dir() and not (path / ".git").exists() and not (path / "objects").is_dir()
+
+
+async def _awaited(answer: Any) -> Any:
+    return await answer
