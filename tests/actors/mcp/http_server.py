@@ -26,7 +26,7 @@ class HttpServer:
         fault: Answers instead of the server where it wants to.
         listening: Whether there is a GET stream.
         sessions: Ids the server knows.
-        era: `older` for the handshake, `newer` for 2026-07-28 only.
+        break_answers: End each answer stream after a first, empty event; the answer comes to whoever resumes it.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,10 @@ class HttpServer:
         self.deleted = 0
         self.gets = 0
         self.stream_answers = False
+        self.break_answers = False
+        self._owed: dict[str, bytes] = {}
         self.url = self.sse_url = ""
+        self.close: Callable[[], Awaitable[None]]
         self.tools = [{"name": "echo", "inputSchema": {"type": "object"}}]
         self._sse: dict[str, asyncio.Queue[bytes]] = {}
 
@@ -104,6 +107,9 @@ class HttpServer:
             return web.Response(status=404)
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
+        if (owed := self._owed.pop(request.headers.get("last-event-id", ""), None)) is not None:
+            await response.write(b"data: " + owed + b"\n\n")
+            return response
         self.streams.append(response)
         try:
             await asyncio.Event().wait()
@@ -120,6 +126,12 @@ class HttpServer:
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
         data = json.dumps(self.result(message)).encode()
+        if self.break_answers:
+            event_id = f"event-{message['id']}"
+            self._owed[event_id] = data
+            await response.write(f"id: {event_id}\nretry: 20\ndata:\n\n".encode())
+            await response.write_eof()
+            return response
         await response.write(b"event: message\r\ndata: " + data[:10])
         await response.write(data[10:] + b"\r\n\r\n")
         await response.write_eof()
@@ -196,6 +208,7 @@ async def serving() -> AsyncIterator[HttpServer]:
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     port = runner.addresses[0][1]
+    server.close = runner.cleanup
     server.url, server.sse_url = f"http://127.0.0.1:{port}/mcp", f"http://127.0.0.1:{port}/sse"
     try:
         yield server

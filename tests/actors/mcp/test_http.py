@@ -72,6 +72,33 @@ class TestServing:
         text = "x" * 4_000_000
         assert text_of(await host.call("web", "echo", {"text": text}, timeout=20.0)) == text
 
+    async def test_a_broken_answer_stream_is_taken_up_where_it_stopped(self, host: Host, server: HttpServer) -> None:
+        await host.start(plan(server))
+        server.stream_answers = server.break_answers = True
+        assert text_of(await host.call("web", "echo", {"text": "hello"})) == "hello"
+        assert server.methods().count("tools/call") == 1
+
+    @spec("DEC-10", "C-6")
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            {"status": 202},
+            {"text": "hello", "content_type": "text/plain"},
+            {"text": "", "content_type": "text/event-stream"},
+            {"text": "{broken", "content_type": "application/json"},
+            {"text": "[]", "content_type": "application/json"},
+        ],
+    )
+    async def test_an_answer_that_is_none_ends_the_call_at_once(
+        self, host: Host, server: HttpServer, answer: dict[str, Any]
+    ) -> None:
+        await host.start(plan(server))
+        server.fault = lambda message: web.Response(**answer) if message.get("method") == "tools/call" else None
+        with anyio.fail_after(2.0):
+            assert (await host.call("web", "echo", timeout=60.0)).ended == "failed"
+        server.fault = lambda _: None
+        assert (await host.call("web", "echo")).ended == "answered"
+
     async def test_the_session_is_ended_with_the_server_unless_the_plan_says_otherwise(
         self, host: Host, server: HttpServer
     ) -> None:
@@ -294,6 +321,29 @@ class TestRedirects:
             await host.start(LaunchPlan("web", "web (display)", "streamable", url=f"{base}/moved"))
             assert text_of(await host.call("web", "echo", {"text": "hello"})) == "hello"
 
+    async def test_an_endless_redirect_is_refused(self, host: Host) -> None:
+        async def around(request: web.Request) -> web.StreamResponse:
+            raise web.HTTPTemporaryRedirect(request.path)
+
+        async with redirecting(around) as url:
+            turning = LaunchPlan("web", "web (display)", "streamable", url=url, reconnect=NEVER)
+            await host.bus.ask(await host.add(turning), StartServer())
+            assert (await host.until("web", phase="parked")).code == "redirect_refused"
+
+    @spec("DEC-16")
+    async def test_an_endpoint_for_messages_on_another_origin_is_refused(self, host: Host) -> None:
+        async def elsewhere(request: web.Request) -> web.StreamResponse:
+            response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+            await response.prepare(request)
+            await response.write(b"event: endpoint\ndata: http://127.0.0.2:1/messages\n\n")
+            await asyncio.Event().wait()
+            return response
+
+        async with redirecting(elsewhere) as url:
+            leading = LaunchPlan("web", "web (display)", "sse", url=url, reconnect=NEVER)
+            await host.bus.ask(await host.add(leading), StartServer())
+            assert (await host.until("web", phase="parked")).code == "redirect_refused"
+
 
 class TestLoss:
     @spec("F-64", "R-MCP-22")
@@ -338,6 +388,35 @@ class TestLoss:
         with anyio.fail_after(2.0):
             while (await host.call("web", "echo")).ended != "answered":  # noqa: ASYNC110
                 await anyio.sleep(0.02)
+
+    @spec("DEC-9", "DEC-10")
+    async def test_a_call_that_was_accepted_before_the_connection_broke_is_unknown_and_not_repeated(
+        self, host: Host
+    ) -> None:
+        async with serving() as server:
+            accepted = anyio.Event()
+
+            async def hang(message: dict[str, Any]) -> None:
+                if message.get("method") == "tools/call":
+                    accepted.set()
+                    await asyncio.Event().wait()
+
+            server.slow = hang
+            await host.start(plan(server, reconnect=NEVER))
+            outcomes: list[ToolOutcome] = []
+
+            async def call() -> None:
+                outcomes.append(await host.call("web", "echo", timeout=60.0))
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(call)
+                await accepted.wait()
+                await server.close()
+                with anyio.fail_after(3.0):
+                    while not outcomes:  # noqa: ASYNC110
+                        await anyio.sleep(0.01)
+        assert (outcomes[0].ended, outcomes[0].executed, outcomes[0].attempts) == ("failed", "unknown", 1)
+        assert server.methods().count("tools/call") == 1
 
     @spec("DEC-12", "W-CALL-10")
     async def test_a_time_limit_is_told_to_the_server_with_the_right_id(self, host: Host, server: HttpServer) -> None:
@@ -390,7 +469,7 @@ class redirecting:
     async def __aenter__(self) -> str:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._handler)
-        self._runner = web.AppRunner(app)
+        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
         return f"http://127.0.0.1:{self._runner.addresses[0][1]}/mcp"
