@@ -68,6 +68,7 @@ class Burst:
         await until(lambda: self.outcomes.total() == count, timeout)
 
 
+@pytest.mark.parametrize("kind", ["in process", "in process, trio", "hub to node", "node to node"])
 async def test_every_ask_of_a_burst_on_a_paused_mailbox_is_answered_or_refused(open_world: OpenWorld) -> None:
     async with open_world() as world:
         receiver = await world.serve("a")
