@@ -21,7 +21,7 @@ import anyio
 import msgspec
 
 from .actors.channels import FINDER
-from .actors.conduct import Conduct
+from .actors.conduct import CHANGE_LIMIT, Conduct
 from .actors.crew import RECONCILE, SOCKET, Crew
 from .actors.finder import Resolver
 from .actors.manage import Manage, partial_failure
@@ -32,7 +32,6 @@ from .actors.socket.credentials import Credentials
 from .wire.base import to_json
 from .wire.codec import Attachment
 from .wire.errors import ConfigValidationError, ConflictError, ShutdownError
-from .wire.message import Ask
 from .wire.messages.finder import CompleteDocument, ReadDocument
 from .wire.messages.mcp import Completions, ServerStatus
 from .wire.messages.projection import ChangeResult, ControlServer, MountServer, SyncConfig, UnmountServer
@@ -44,8 +43,6 @@ JOIN_LIMIT = 35.0
 """Seconds for a join; its acknowledgement is waited for 30 s (R-LIFE-12)."""
 COMPLETION_LIMIT = 12.0
 """Seconds for a completion; its server has 10."""
-CHANGE_LIMIT = 120.0
-"""Seconds for a change of the server set; servers are waited for elsewhere."""
 
 logger = logging.getLogger(__name__)
 
@@ -298,14 +295,6 @@ class Computer(Conduct):
                     self._bulletin.close()
 
     # -- inside: operations ---------------------------------------------------------------
-
-    async def _manage(self, message: Ask[R], *, mutates: bool = True) -> R:
-        """A change of single servers, inputs or files; what only looks waits for no operation."""
-        if not mutates and self._crew is not None:
-            return await self._ask(RECONCILE, message, CHANGE_LIMIT)
-        async with self._operation("manage"):
-            self._admit("manage")
-            return await self._ask(RECONCILE, message, CHANGE_LIMIT)
 
     async def _join(self, office: str) -> None:
         self._bulletin.standing.reported(await self._ask(SOCKET, Join(office), JOIN_LIMIT))

@@ -12,15 +12,19 @@ from typing import TypeVar
 
 from ..wire.diagnostics import Diagnostics
 from ..wire.envelope import Address
-from ..wire.errors import Failure, SmcpError, to_failure
-from ..wire.lifecycle import Operation, Phase, State, Verdict, admit
+from ..wire.errors import ConflictError, Failure, SmcpError, to_failure
+from ..wire.lifecycle import RUNNING, Operation, Phase, State, Verdict, admit
 from ..wire.message import Ask
+from ..wire.redaction import Redaction
 from .bulletin import Bulletin, Listener
-from .crew import Crew, CrewView
+from .crew import RECONCILE, Crew, CrewView
 from .kernel.turns import Turns
 from .reconcile.computer_config import ComputerConfig
 
 R = TypeVar("R")
+
+CHANGE_LIMIT = 120.0
+"""Seconds for a change of the server set; servers are waited for elsewhere."""
 
 
 class Conduct:
@@ -74,7 +78,7 @@ class Conduct:
     async def diagnostics(self) -> Diagnostics:
         """Everything there is to know (R-LIFE-23); waits for no operation and no server."""
         known = await self._crew.view() if self._crew is not None else CrewView()
-        return Diagnostics(
+        shown = Diagnostics(
             name=self.name,
             phase=self.phase,
             state=self.state,
@@ -90,6 +94,7 @@ class Conduct:
             link_failure=self._bulletin.standing.failure,
             actors=known.actors,
         )
+        return self._redaction.struct(shown)
 
     def kill_actor(self, address: str) -> bool:
         """Kills an actor on the spot, as a fault would; its supervisor restarts it. `False` when there is none."""
@@ -104,13 +109,35 @@ class Conduct:
             async with self._turns.take(operation, interruptible=interruptible):
                 yield
         except SmcpError as error:
-            self._failures[operation] = to_failure(error)
+            self._failed(operation, error)
             raise
         self._failures.pop(operation, None)
+
+    @property
+    def _redaction(self) -> Redaction:
+        return Redaction() if self._crew is None else self._crew.registry.redaction
 
     def _admit(self, operation: Operation, **facts: bool) -> Verdict:
         return admit(operation, self.phase, **facts)
 
+    async def _manage(self, message: Ask[R], *, mutates: bool = True) -> R:
+        """Management of what runs. Its actor puts changes in order; none waits here for the servers of another, nor for
+        a connection that is being made (DEC-37). One that comes during a start or a sync waits for its end."""
+        try:
+            if mutates and self.phase not in RUNNING:
+                async with self._turns.take("manage"):
+                    self._admit("manage")
+            return await self._ask(RECONCILE, message, CHANGE_LIMIT)
+        except SmcpError as error:
+            self._failed("manage", error)
+            raise
+
+    def _failed(self, operation: Operation, error: SmcpError) -> None:
+        # The last line of defence: what is raised here leaves the Computer (R-INPUT-23).
+        error.redact(self._redaction.text, self._redaction.tree)
+        self._failures[operation] = to_failure(error)
+
     async def _ask(self, target: Address, message: Ask[R], limit: float) -> R:
-        assert self._crew is not None
+        if self._crew is None:
+            raise ConflictError("the Computer is not running", code="lifecycle")
         return await self._crew.ask(target, message, limit)

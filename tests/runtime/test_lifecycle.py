@@ -495,3 +495,46 @@ async def test_syncing_a_stopped_computer_only_replaces_what_it_holds() -> None:
     assert made.state == "created"
     async with made:
         assert [server.bundle_id for server in (await made.diagnostics()).servers] == ["one"]
+
+
+@pytest.mark.spec("R-LIFE-2", "DEC-37")
+async def test_a_change_of_one_server_waits_neither_for_another_servers_end_nor_for_a_connection() -> None:
+    stubborn = light("stubborn", "--ignore-eof", "--ignore-term")
+    async with RecordingServer() as server, computer(config(stubborn, light("srv"))) as made:
+        joining = anyio.Event()
+
+        async def hold_the_join() -> None:
+            joining.set()
+            await anyio.sleep(2)
+
+        server.before_join_ack = hold_the_join
+        async with asyncio.TaskGroup() as group:
+            stopping = group.create_task(made.control("stubborn", "stop"))
+            connecting = group.create_task(made.connect(server.url, office="lab"))
+            await joining.wait()
+            with anyio.fail_after(1):
+                await made.mount(light("quick"))
+                assert (await made.control("srv", "stop")).activation == "stopped"
+            assert not connecting.done()
+            assert not stopping.done()
+        assert stopping.result().activation == "stopped"
+        assert made.state == "joined_office"
+
+
+@pytest.mark.spec("R-LIFE-2")
+async def test_a_change_asked_for_during_a_start_happens_after_it() -> None:
+    made = computer()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(made.start())
+        await made.wait_for("starting")
+        result = await made.mount(light("srv"))
+    assert result.started == ("srv",)
+    await made.shutdown()
+
+
+@pytest.mark.spec("R-LIFE-4")
+async def test_a_change_of_a_stopped_computer_is_a_conflict() -> None:
+    made = computer()
+    with pytest.raises(ConflictError) as refused:
+        await made.mount(light("srv"))
+    assert refused.value.code == "lifecycle"
