@@ -1,7 +1,7 @@
 """Watches the drop-in roots, those that come and go included, and tells of changes once they are over (C-SKILL-76).
 
-All work with the file system happens in a thread of its own. A batch ends when it has been
-quiet for a moment, so that a storm of thousands of changes is one piece of news.
+All work with the file system happens in a thread of its own. News is told when it has been
+quiet for a moment, so that a storm of thousands of changes is one piece of it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import anyio
@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 Standing = dict[str, tuple[int, int]]
 """Real path of each root that exists, with its device and inode."""
+_STEP = 25
+"""Milliseconds for which the library gathers changes of its own accord."""
 OnChange = Callable[[frozenset[str] | None], None]
 """Takes the changed paths of a batch; `None` when anything may have changed unseen."""
 
@@ -58,6 +60,8 @@ class DropInWatch:
         self._polling = rules.polling
         # A thread that waits for changes must not take a place from those that work.
         self._thread = anyio.CapacityLimiter(2)
+        self._gathered: set[str] = set()
+        self._arrived = anyio.Event()
         self.watching = False
         self.roots: tuple[str, ...] = ()
 
@@ -71,19 +75,41 @@ class DropInWatch:
     async def run(self) -> None:
         """Watches until it is cancelled."""
         try:
-            while True:
-                self._renew = anyio.Event()
-                standing = await self._look()
-                if self._renew.is_set():
-                    continue
-                if standing:
-                    await self._follow(standing)
-                else:
-                    with anyio.move_on_after(self._rules.poll):
-                        await self._renew.wait()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._tell)
+                await self._watch()
         finally:
             self.watching = False
             self._stop.set()
+
+    async def _watch(self) -> None:
+        while True:
+            self._renew = anyio.Event()
+            standing = await self._look()
+            if self._renew.is_set():
+                continue
+            if standing:
+                await self._follow(standing)
+            else:
+                with anyio.move_on_after(self._rules.poll):
+                    await self._renew.wait()
+
+    async def _tell(self) -> None:
+        """Tells what was gathered once nothing new arrives, or when it has been gathered for long enough."""
+        rules = self._rules
+        while True:
+            await self._arrived.wait()
+            until = anyio.current_time() + rules.longest
+            while self._arrived.is_set():
+                self._arrived = anyio.Event()
+                with anyio.move_on_after(min(rules.quiet, until - anyio.current_time())):
+                    await self._arrived.wait()
+            gathered, self._gathered = self._gathered, set()
+            self._on_change(frozenset(gathered))
+
+    def _gather(self, paths: Iterable[str]) -> None:
+        self._gathered.update(paths)
+        self._arrived.set()
 
     async def _follow(self, standing: Standing) -> None:
         self._stop = threading.Event()
@@ -96,11 +122,11 @@ class DropInWatch:
                     # What happened between the last scan and now went unseen.
                     self._on_change(None)
                 if batch:
-                    self._on_change(frozenset(path for _, path in batch))
+                    self._gather(path for _, path in batch)
                 if self._renew.is_set():
                     break
                 if await self._look() != standing:
-                    self._on_change(frozenset(standing))
+                    self._gather(standing)
                     break
         # Its own class of errors is not public; it derives from RuntimeError.
         except (OSError, RuntimeError) as error:
@@ -114,8 +140,8 @@ class DropInWatch:
         return watch(
             *standing,
             watch_filter=None,
-            debounce=_ms(rules.longest),
-            step=_ms(rules.quiet),
+            debounce=_ms(rules.quiet),
+            step=_STEP,
             stop_event=self._stop,
             rust_timeout=_ms(rules.poll),
             yield_on_timeout=True,
