@@ -127,10 +127,13 @@ class Conduct:
             if mutates and self.phase not in RUNNING:
                 async with self._turns.take("manage"):
                     self._admit("manage")
-            return await self._ask(RECONCILE, message, CHANGE_LIMIT)
+            done = await self._ask(RECONCILE, message, CHANGE_LIMIT)
         except SmcpError as error:
             self._failed("manage", error)
             raise
+        if mutates:
+            self._failures.pop("manage", None)
+        return done
 
     def _failed(self, operation: Operation, error: SmcpError) -> None:
         # The last line of defence: what is raised here leaves the Computer (R-INPUT-23).
