@@ -71,8 +71,7 @@ class Lists:
         """What the server does not announce may have changed."""
         now = self._loop.time()
         for kind, announced in self._announced.items():
-            if not announced:
-                self._refresh[kind].suspect(now)
+            if not announced and self._refresh[kind].suspect(now):
                 self._wake[kind].set()
 
     def forget(self) -> None:

@@ -32,10 +32,12 @@ class Refresh:
         """The list has changed, or must be taken for changed."""
         self._dirty = True
 
-    def suspect(self, now: float) -> None:
-        """The list may have changed; counts at most once in `UNASKED_GAP` seconds."""
-        if now - self._last_round >= UNASKED_GAP:
-            self._dirty = True
+    def suspect(self, now: float) -> bool:
+        """The list may have changed; counts at most once in `UNASKED_GAP` seconds. Whether it did count."""
+        if self._dirty or now - self._last_round < UNASKED_GAP:
+            return False
+        self._dirty = True
+        return True
 
     def due(self, now: float) -> float | None:
         """When the next round may begin: now or later; `None` while one runs or none is needed."""

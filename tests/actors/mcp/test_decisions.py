@@ -368,9 +368,10 @@ class TestRefresh:
     @spec("DEC-4")
     def test_a_mere_suspicion_counts_at_most_once_in_five_seconds(self) -> None:
         refresh = Refresh(0.0)
-        refresh.suspect(4.9)
+        assert not refresh.suspect(4.9)
         assert refresh.due(4.9) is None
-        refresh.suspect(5.0)
+        assert refresh.suspect(5.0)
+        assert not refresh.suspect(5.0)
         assert refresh.due(5.0) == 5.0
         refresh.begin(5.0)
         refresh.end()
