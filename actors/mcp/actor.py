@@ -134,6 +134,8 @@ class McpSupervisor(Actor):
         self._prepared = plan
         self._drain = message.drain
         self._handle(Restart())
+        if self._table.state not in ("stopping", "unhealthy"):
+            self._prepared = None  # taken by the life that has begun, or no longer of use to one under way
         return self._status()
 
     @handler
@@ -221,13 +223,11 @@ class McpSupervisor(Actor):
 
     async def render(self) -> LaunchPlan:
         """The plan of this life: rendered anew for each actual start (R-INPUT-20)."""
-        prepared, self._prepared = self._prepared, None
         interactive, self._interactive = self._interactive, False
-        if prepared is None:
-            asked = GetLaunchPlan(self._bundle_id, interactive=interactive)
-            prepared = await self.ask(RECONCILE, asked, timeout=RENDER_LIMIT)
-        self._table.law.policy = prepared.reconnect
-        return prepared
+        asked = GetLaunchPlan(self._bundle_id, interactive=interactive)
+        plan = await self.ask(RECONCILE, asked, timeout=RENDER_LIMIT)
+        self._table.law.policy = plan.reconnect
+        return plan
 
     async def take_place(self, launcher: str) -> None:
         await self.ask(RECONCILE, GrantStart(self._bundle_id, launcher), timeout=PLACE_LIMIT)
@@ -287,7 +287,10 @@ class McpSupervisor(Actor):
     def _obey(self, order: Event) -> None:
         if isinstance(order, Begin):
             self._older_only = self._life.older_only if self._life is not None else self._older_only
-            life = self._life = Life(self, self._opener, older_only=self._older_only)
+            prepared, self._prepared = self._prepared, None
+            if prepared is not None:
+                self._table.law.policy = prepared.reconnect
+            life = self._life = Life(self, self._opener, plan=prepared, older_only=self._older_only)
             life.watch(self._watched())
             self.tasks.start_soon(life.run, name=f"{self.address} life")
         elif isinstance(order, End) and self._life is not None:
@@ -303,12 +306,10 @@ class McpSupervisor(Actor):
     def _publish_capabilities(self) -> None:
         """Lists that a server does not have are empty, and are known to be."""
         assert self._life is not None
-        session = self._life.session
-        assert session is not None
         nothing = Attachment(b"[]")
-        if not session.capabilities.tools:
+        if "tools" not in self._life.kinds:
             self._announce(ToolsListed(self._bundle_id, self._session_number, nothing))
-        if not session.capabilities.resources:
+        if "resources" not in self._life.kinds:
             self._announce(ResourcesListed(self._bundle_id, self._session_number, nothing, declared=False))
 
     def _announce(self, fact: ToolsListed | ResourcesListed) -> None:

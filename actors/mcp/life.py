@@ -67,12 +67,15 @@ class OlderHandshakeOnly(Exception):
 class Life:
     """One attempt to have a session, and the session.
 
+    Args:
+        plan: Rendered just now by somebody else; `None` to have it rendered.
+
     Attributes:
         session, calls: There from the moment it is ready.
         older_only: Whether the server ends when it is asked anything but the older handshake.
     """
 
-    def __init__(self, host: Host, opener: Opener, *, older_only: bool = False) -> None:
+    def __init__(self, host: Host, opener: Opener, *, plan: LaunchPlan | None = None, older_only: bool = False) -> None:
         self._host = host
         self._opener = opener
         self._loop = asyncio.get_running_loop()
@@ -87,7 +90,7 @@ class Life:
         self._placed = self._ready = False
         self.subscriptions: Subscriptions | None = None
         self.tail = Tail()
-        self.plan: LaunchPlan | None = None
+        self.plan = plan
         self.session: Session | None = None
         self.calls: Calls | None = None
         self.pid: int | None = None
@@ -100,6 +103,11 @@ class Life:
         """Whether a call would be handed to the server now."""
         connection = self._connection
         return self.calls is not None and connection is not None and not connection.dispatcher.closed.done()
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The lists that the server has."""
+        return self._lists.kinds if self._lists is not None else ()
 
     def end(self, drain: float) -> None:
         """Ends the life; calls in flight get `drain` seconds."""
@@ -176,7 +184,7 @@ class Life:
         """Renders the plan and waits for a place under the start caps."""
         with anyio.CancelScope() as scope:
             self._opening = scope
-            plan = self.plan = await self._host.render()
+            plan = self.plan = self.plan or await self._host.render()
             self._redaction = Redaction(plan.secrets)
             await self._host.take_place(launcher_of(plan))
         self._opening = None
@@ -229,6 +237,8 @@ class Life:
             async with session:
                 self._lists = Lists(session, self._host.listed, plan.health.interval)
                 self._host.session_began()
+                if not session.capabilities.tools:
+                    await self._lists.find_undeclared_tools()
                 if "tools" in self._lists.kinds:
                     await self._lists.read("tools")
                 if connection.dispatcher.closed.done():
@@ -359,7 +369,7 @@ class Life:
             self._lists.forget()
 
     def _gap(self) -> None:
-        for kind in self._lists.kinds if self._lists is not None else ():
+        for kind in self.kinds:
             self.changed(kind)
 
     def _loss(self, failure: RequestFailed) -> Cause:

@@ -10,12 +10,15 @@ import asyncio
 from collections.abc import Callable
 
 from .failures import RequestFailed
-from .listing import Kind
+from .listing import Kind, Listing
 from .refresh import Refresh
 from .session import Session
 
 DISCARDS = 3
 """Readings in a row that are thrown away because the list changed meanwhile, before one is taken all the same."""
+
+UNDECLARED_LIMIT = 1.0
+"""Seconds in which tools that were not declared have to show."""
 
 Publish = Callable[[Kind, bytes, tuple[str, ...]], None]
 
@@ -38,17 +41,20 @@ class Lists:
             ("tools", capabilities.tools, capabilities.tools_changed),
             ("resources", capabilities.resources, capabilities.resources_changed),
         ]
-        self._announced = {kind: announced for kind, there, announced in declared if there}
-        self._refresh = {kind: Refresh(self._loop.time()) for kind in self._announced}
-        self._wake = {kind: asyncio.Event() for kind in self._announced}
+        self._announced: dict[Kind, bool] = {}
+        self._refresh: dict[Kind, Refresh] = {}
+        self._wake: dict[Kind, asyncio.Event] = {}
+        self._discards: dict[Kind, int] = {}
         self._published: dict[Kind, bytes] = {}
-        self._discards: dict[Kind, int] = dict.fromkeys(self._announced, 0)
         self._failures: dict[Kind, str] = {}
         self._notes: dict[Kind, tuple[str, ...]] = {}
+        for kind, there, announced in declared:
+            if there:
+                self._add(kind, announced=announced)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The lists that the server declared."""
+        """The lists that the server has."""
         return tuple(self._announced)
 
     def size(self, kind: Kind) -> int | None:
@@ -80,6 +86,17 @@ class Lists:
         for kind in self._announced:
             self.mark(kind)
 
+    async def find_undeclared_tools(self) -> None:
+        """Looks for tools of a server that forgot to declare them, which is not asked for long."""
+        try:
+            page = await self._session.page("tools", timeout=UNDECLARED_LIMIT)
+        except RequestFailed:
+            return
+        listing = Listing("tools")
+        listing.add(page)
+        if listing.items():
+            self._add("tools", announced=False)
+
     async def read(self, kind: Kind) -> None:
         """One round: reads the list and publishes it if it differs."""
         refresh = self._refresh[kind]
@@ -103,6 +120,12 @@ class Lists:
         if items != self._published.get(kind):
             self._published[kind] = items
             self._publish(kind, items, listing.notes())
+
+    def _add(self, kind: Kind, *, announced: bool) -> None:
+        self._announced[kind] = announced
+        self._refresh[kind] = Refresh(self._loop.time())
+        self._wake[kind] = asyncio.Event()
+        self._discards[kind] = 0
 
     async def keep(self, kind: Kind) -> None:
         """Reads a list whenever it is due, as long as the session lasts."""

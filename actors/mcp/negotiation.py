@@ -17,7 +17,7 @@ from mcp import MCPError
 from mcp.client.session import ClientSession
 from pydantic import ValidationError
 
-from .failures import UpstreamFailed
+from .failures import UnusableAnswer, UpstreamFailed
 
 STDIO_PATIENCE = 0.15
 HTTP_PATIENCE = 1.0
@@ -68,7 +68,7 @@ async def _discover(client: ClientSession) -> bool:
     """Whether the server speaks the newer era; failures of the connection pass through."""
     try:
         await client.discover()
-    except (MCPError, ValidationError, RuntimeError, UpstreamFailed):
+    except (MCPError, ValidationError, RuntimeError, UpstreamFailed, UnusableAnswer):
         return False  # none of these says anything against the older handshake
     return True
 

@@ -61,6 +61,28 @@ async def wait_for(condition: Any, timeout: float = 5.0) -> None:
             await anyio.sleep(0.01)
 
 
+SLOPPY = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    method = message["method"]
+    if method == "initialize":
+        server = {"name": "sloppy", "version": "1"}
+        result = {"protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": server}
+    elif method == "tools/list" and TOOLS:
+        result = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+    else:
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+"""Declares nothing and leaves what it does not know unanswered."""
+
+
+def sloppy(bundle_id: str, *, tools: bool) -> LaunchPlan:
+    script = SLOPPY.replace("TOOLS", str(tools))
+    return LaunchPlan(bundle_id, f"{bundle_id} (display)", "stdio", command=sys.executable, args=("-c", script))
+
+
 class TestServing:
     @spec("R-MCP-24", "R-LIFE-23")
     async def test_a_started_server_is_connected_and_lists_its_tools_in_its_own_order(self, host: Host) -> None:
@@ -119,6 +141,14 @@ class TestServing:
         address = await host.start(light("files", "--resources", "1"))
         read = await host.bus.ask(address, ReadResource("memo://note/0", timeout=5.0))
         assert json.loads(read.contents.data)[0]["text"] == "text of memo://note/0"
+
+    @spec("DEC-6")
+    async def test_tools_that_a_server_forgot_to_declare_are_found(self, host: Host) -> None:
+        await host.start(sloppy("sloppy", tools=True))
+        assert host.tools("sloppy") == ["echo"]
+        await host.start(sloppy("empty", tools=False))
+        assert host.tools("empty") == []
+        assert (await host.status("empty")).notes == ()
 
     @spec("DEC-6", "C-GEN-9")
     async def test_a_malformed_tool_costs_itself_and_leaves_a_note(self, host: Host) -> None:
@@ -428,9 +458,11 @@ class TestStopping:
             await host.bus.ask(address, RestartServer())
         assert (await host.status("files")).pid == pid
         host.reconcile.plans["files"] = light("files", "--tools", "add")
+        rendered = len(host.reconcile.rendered)
         await host.bus.ask(address, RestartServer())
         await host.eventually(lambda: host.tools("files") == ["add"])
         assert (await host.status("files")).pid != pid
+        assert len(host.reconcile.rendered) == rendered + 1
 
     @spec("DEC-8")
     async def test_killing_the_actor_ends_its_server(self, host: Host) -> None:

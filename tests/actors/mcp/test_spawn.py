@@ -120,6 +120,18 @@ class TestStart:
         assert await process.exited == -signal.SIGSEGV
         await finish(process)
 
+    async def test_its_end_is_seen_where_the_system_has_no_process_descriptors(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def missing(pid: int) -> int:
+            raise OSError("not here")
+
+        monkeypatch.setattr(os, "pidfd_open", missing)
+        process = await started("raise SystemExit(7)")
+        with anyio.fail_after(3.0):
+            assert await process.exited == 7
+        process.close_pipes()
+
 
 class TestStop:
     async def test_a_server_that_ends_with_its_input_is_gone_at_once(self) -> None:
