@@ -58,6 +58,10 @@ GOODBYE_LIMIT = 6.0
 HALT_LIMIT = 8.0
 """Seconds beside the drain for all servers to end; R-MCP-26 gives each 5."""
 STATUS_LIMIT = 2.0
+START_LIMIT = 30.0
+"""Seconds for the ReconcileActor to start, beside what it fetches."""
+FETCHES = 8
+"""Marketplaces that may all use up their time at one boot."""
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +127,11 @@ class Crew:
             for spec in (
                 *channel_specs(held, options, office=lambda: wish().office or "", resolver=resolver),
                 ChildSpec(TOOLS, lambda: ToolActor(tool_settings(options), confirmation=options.tool_confirmation)),
-                ChildSpec(RECONCILE, lambda: ReconcileActor(held, servers, options, slices=SLICES)),
+                ChildSpec(
+                    RECONCILE,
+                    lambda: ReconcileActor(held, servers, options, slices=SLICES),
+                    start_timeout=START_LIMIT + FETCHES * options.git_timeout_s,
+                ),
                 ChildSpec(
                     SOCKET,
                     lambda: SocketActor(settings, auth=credentials, wish=wish(), changes=link_numbers),

@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -89,6 +90,7 @@ class Git:
         self._environ = {name: environ[name] for name in _KEPT if name in environ} | _HARDENED
         self._timeout = timeout
         self._max_bytes = max_bytes
+        self._stopped = threading.Event()
 
     def fetch(self, url: str, target: Path, *, ref: str | None = None, sha: str | None = None) -> str:
         """Makes `target` a shallow clone without submodules; returns its commit. An ssh url gets a try over HTTPS.
@@ -106,6 +108,14 @@ class Git:
             if other is None:
                 raise
             return self._fetch(other, target, ref, sha)
+
+    def again(self) -> Git:
+        """One like this that was not stopped."""
+        return Git(self._environ, self._timeout, self._max_bytes)
+
+    def stop(self) -> None:
+        """Ends what runs now and whatever would run later; for who waits in another thread."""
+        self._stopped.set()
 
     def tip(self, url: str, ref: str | None = None) -> str | None:
         """The commit a remote is at; `None` when it does not say."""
@@ -191,6 +201,8 @@ class Git:
             try:
                 process.wait(min(_LOOK_EVERY, max(0.0, deadline - time.monotonic())))
             except subprocess.TimeoutExpired:
+                if self._stopped.is_set():
+                    raise NetworkError(f"{mask_url(url)} was given up", code="interrupted") from None
                 if growing is not None and size_of(growing) > self._max_bytes:
                     raise ConfigValidationError(f"{mask_url(url)} is too large", code="too_large") from None
                 if time.monotonic() >= deadline:

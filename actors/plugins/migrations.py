@@ -17,6 +17,7 @@ def migration(
     opinions: Iterable[str],
     ledger_keys: Iterable[str],
     marketplaces: Mapping[str, Mapping[str, Any]],
+    due: frozenset[str] = frozenset({"installedPlugins", "extraKnownMarketplaces"}),
 ) -> dict[str, Any]:
     """The change to the user's settings; empty when nothing is due.
 
@@ -25,17 +26,18 @@ def migration(
         opinions: Plugin ids that any scope enables or disables.
         ledger_keys: Keys of the ledger as it was found.
         marketplaces: Records of added marketplaces.
+        due: Markers that are needed: nothing is written for what nobody uses.
     """
     patch: dict[str, Any] = {}
     installed = user.get("installedPlugins")
-    if "installedPlugins" not in user:
+    if "installedPlugins" in due and "installedPlugins" not in user:
         installed = [key for key in ledger_keys if is_plugin_id(key)]
         patch["installedPlugins"] = installed
         known = frozenset(opinions)
         silent = {key: True for key in installed if key not in known}
         if silent:
             patch["enabledPlugins"] = silent
-    if "extraKnownMarketplaces" not in user:
+    if "extraKnownMarketplaces" in due and "extraKnownMarketplaces" not in user:
         wanted = {key.rpartition("@")[2] for key in installed or () if isinstance(key, str)}
         wanted |= {name for name in user.get("trustedMarketplaces") or () if isinstance(name, str)}
         patch["extraKnownMarketplaces"] = {

@@ -30,6 +30,15 @@ from .materialise import Materialised, materialise
 from .migrations import migration
 from .site import Site
 
+INSTALL_FIELDS = (
+    "installedPlugins",
+    "extraKnownMarketplaces",
+    "trustedMarketplaces",
+    "blockedMarketplaces",
+    "strictKnownMarketplaces",
+)
+"""Settings that decide what is installed."""
+
 
 class Plugin(msgspec.Struct, frozen=True):
     """One installed plugin: what it brings, or why it lies inert."""
@@ -134,17 +143,19 @@ def migrate(site: Site, settings: Settings) -> bool:
     Raises:
         SmcpError: The user's settings cannot be understood or written; nothing may be recorded then.
     """
-    was_used = any((site.home / name).exists() for name in (LEDGER_FILE, MARKETPLACES_FILE))
-    will_be = settings.names("installedPlugins") or settings.merged.get("extraKnownMarketplaces")
-    if not (was_used or will_be):
-        return False
+    due = {
+        "installedPlugins": (site.home / LEDGER_FILE).exists() or bool(settings.names("installedPlugins")),
+        "extraKnownMarketplaces": (site.home / MARKETPLACES_FILE).exists()
+        or bool(settings.merged.get("extraKnownMarketplaces")),
+    }
     path = site.places.settings("user")
-    tree = read_intent(path, "settings").tree
-    if "installedPlugins" in tree and "extraKnownMarketplaces" in tree:
+    tree = read_intent(path, "settings").tree if any(due.values()) else {}
+    missing = frozenset(marker for marker, is_due in due.items() if is_due and marker not in tree)
+    if not missing:
         return False
     keys, knowns = ledger_keys(site.home), raw_knowns(site.home)
     opinions = settings.merged.get("enabledPlugins", {})
-    return change_intent(path, "settings", lambda now: migration(now, opinions, keys, knowns)).changed
+    return change_intent(path, "settings", lambda now: migration(now, opinions, keys, knowns, missing)).changed
 
 
 def labelled(finding: Finding, owner: str) -> Finding:

@@ -36,6 +36,10 @@ class Site(msgspec.Struct, frozen=True):
     plugin_approval: Callable[..., Any] | None = None
     clock: Callable[[], float] = time.time
 
+    def stoppable(self) -> Site:
+        """The same site with a git of its own, which can be stopped without stopping others."""
+        return msgspec.structs.replace(self, git=self.git.again())
+
 
 def site_of(options: RuntimeOptions) -> Site:
     """The site of a run; `options` are settled."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 import anyio
+import msgspec
 
 from ...wire.codec import Attachment
 from ...wire.errors import ConfigValidationError, ConflictError, PolicyError, SmcpError
@@ -32,6 +33,10 @@ from ...wire.messages.projection import (
     UnmountServer,
 )
 from ..kernel import handler
+from ..plugins.desk import PluginDesk
+from ..plugins.recovery import INSTALL_FIELDS, Recovered
+from ..plugins.site import Site, site_of
+from ..plugins.threads import in_thread
 from .committer import Committer
 from .composition import Composition, Picture
 from .computer_config import ComputerConfig, parse_computer_config
@@ -43,8 +48,7 @@ from .held import Held
 from .json_text import load
 from .keeper import ServerKeeper
 from .lanes import Lanes
-from .loading import Loaded, load_all, places_for
-from .management import Management
+from .loading import Loaded, load_all, places_for, settings_of, with_plugins
 from .options import RuntimeOptions
 from .plan import Plan, plan
 from .rendering import Renderer
@@ -61,7 +65,7 @@ _GATE_SLACK = 15.0
 """Seconds a start may need beyond its own budget to be given up, before its place is taken back."""
 
 
-class ReconcileActor(Following, Management):
+class ReconcileActor(Following, PluginDesk):
     """Owner of one Computer's server set.
 
     Args:
@@ -88,6 +92,7 @@ class ReconcileActor(Following, Management):
         self._options = options
         self._slices = tuple(slices)
         self._files = places_for(options)
+        self._site = site_of(options)
         self._stores = stores_of(options, self._files.state, held.run_values)
         self._renderer = Renderer(options, chain or chain_of(options, self._stores), held.registry)
         self._wall_clock = wall_clock
@@ -113,6 +118,7 @@ class ReconcileActor(Following, Management):
             policies=lambda: self._composition.picture.policies,
             order=lambda: self._composition.picture.order,
             skill_roots=self._composition.skill_roots,
+            plugin_skills=lambda: self._composition.picture.base.skills,
         )
         self._committer = Committer(self._held, self, self._composition.project, served)
         self._lanes = Lanes(
@@ -127,6 +133,8 @@ class ReconcileActor(Following, Management):
         loaded = self._held.loaded
         if loaded is None:
             loaded = await anyio.to_thread.run_sync(load_all, self._options)
+        if not self._held.is_running:
+            loaded = await self._recovered(self._held.config, loaded, boot=True)
         kept = self._keeper.children()
         self._adopt(self._composition.compose(self._held.config, self._held.mounts, loaded))
         self._committer.mark()
@@ -194,7 +202,9 @@ class ReconcileActor(Following, Management):
         """Replaces the configuration (R-LIFE-15). An invalid one changes nothing."""
         parsed = parse_computer_config(message.config.data)
         async with self._turn:
-            result = await self._change(parsed.config, self._held.mounts)
+            result = await self._change(
+                parsed.config, self._held.mounts, plugins=await self._plugins_for(parsed.config)
+            )
             self._held.findings = tuple(render(warning) for warning in parsed.warnings)
             return result
 
@@ -227,6 +237,14 @@ class ReconcileActor(Following, Management):
         """Starts, stops or restarts one server; changes no intent (R-MGMT-4)."""
         member = self._member(message.bundle_id)
         if message.action == "stop":
+            owner = self._composition.picture.base.plugin_of(member)
+            if owner is not None:
+                raise ConflictError(
+                    f"{member.bundle_id} belongs to {owner}; disable or uninstall that",
+                    code="managed_by_plugin",
+                    bundle_id=member.bundle_id,
+                    plugin_id=owner,
+                )
             return await self._lanes.stop(member.bundle_id)
         if not member.may_run:
             raise _may_not_run(member)
@@ -244,14 +262,22 @@ class ReconcileActor(Following, Management):
     # -- the set ------------------------------------------------------------------------
 
     async def _change(
-        self, config: ComputerConfig, mounts: Mapping[str, ServerEntry], loaded: Loaded | None = None
+        self,
+        config: ComputerConfig,
+        mounts: Mapping[str, ServerEntry],
+        loaded: Loaded | None = None,
+        *,
+        plugins: Recovered | None = None,
     ) -> ChangeResult:
         """Decides, commits, and leaves what takes time to the lanes. Holds the turn.
 
         Args:
             loaded: What was read from disk just now; `None` leaves it as it is, and nothing of it gives way.
+            plugins: What is installed by then, in place of what was.
         """
         known = self._composition.picture.loaded if loaded is None else loaded
+        if plugins is not None:
+            known = msgspec.structs.replace(known, plugins=plugins)
         picture = self._composition.compose(config, mounts, known)
         if loaded is None:
             self._composition.refuse_newcomers(picture)
@@ -287,7 +313,23 @@ class ReconcileActor(Following, Management):
 
     async def _render(self, picture: Picture, member: SetEntry, *, is_automatic: bool) -> LaunchPlan:
         definitions, policies = picture.definitions_for(member), picture.policies[member.bundle_id]
-        return await self._renderer.render(member.entry, definitions, policies, is_automatic=is_automatic)
+        return await self._renderer.render(
+            member.entry, definitions, policies, is_automatic=is_automatic, plugin_id=picture.base.plugin_of(member)
+        )
+
+    async def _plugins_for(self, config: ComputerConfig) -> Recovered | None:
+        """What is installed under another configuration; `None` when that says nothing new about it."""
+        known = self._composition.picture
+        said, says = (settings_of(one, known.loaded).merged for one in (known.config, config))
+        if all(said.get(field) == says.get(field) for field in INSTALL_FIELDS):
+            return None
+        return (await self._recovered(config, known.loaded)).plugins
+
+    async def _recovered(self, config: ComputerConfig, loaded: Loaded, *, boot: bool = False) -> Loaded:
+        def work(site: Site) -> Loaded:
+            return with_plugins(site, self._options, config, loaded, boot=boot)
+
+        return await in_thread(self._site, work)
 
     def _adopt(self, picture: Picture) -> None:
         """Makes a picture current; the next commit shows it, and who has to approve something of it is asked."""

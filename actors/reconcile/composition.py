@@ -13,6 +13,7 @@ import msgspec
 from ...wire.errors import ConflictError, Finding
 from ...wire.messages.projection import PendingApproval
 from ...wire.protocol import ACK_BUDGET
+from ..plugins.baseline import Baseline, baseline, cut, needs_trust, overridden
 from . import directories
 from .approval.gate import Rules, gate, rules_of
 from .approval.requests import pending_approvals
@@ -42,6 +43,7 @@ class Picture(msgspec.Struct, frozen=True):
         collisions: Ambient entries that are left out because their variables are taken.
         trusted, project: Input definitions by id, as servers of trusted origin and of project origin see them.
         shown: Input definitions by id, as an Agent sees them.
+        base: What plugins contribute.
     """
 
     config: ComputerConfig
@@ -56,10 +58,12 @@ class Picture(msgspec.Struct, frozen=True):
     trusted: dict[str, Definition]
     project: dict[str, Definition]
     shown: dict[str, Definition]
+    base: Baseline = Baseline()
 
     def definitions_for(self, member: SetEntry) -> dict[str, Definition]:
         """The definitions a member of the set may use (R-INPUT-8)."""
-        return self.project if member.origin == "project" else self.trusted
+        is_of_project = member.origin == "project" or self.base.plugin_of(member) in self.base.untrusted
+        return self.project if is_of_project else self.trusted
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -69,14 +73,17 @@ class Picture(msgspec.Struct, frozen=True):
     @property
     def findings(self) -> tuple[str, ...]:
         """What was wrong or odd on disk, a line each."""
-        return tuple(map(render, dict.fromkeys((*self.loaded.ambient.findings, *self.collisions))))
+        of_plugins = (*self.loaded.plugins.findings, *self.base.suppressed.values(), *self.base.findings)
+        told = (*self.loaded.ambient.findings, *self.collisions, *of_plugins, *overridden(self.base, self.servers))
+        return (*map(render, dict.fromkeys(told)), *self.loaded.plugins.notes, *self.loaded.plugins.catalogs.notes)
 
     @property
     def losses(self) -> dict[tuple[str, str], Finding]:
         """What does not count though it was declared, by component and identity; a degradation each (R-SCOPE-13)."""
         files = {("settings", label): finding for label, finding in self.loaded.ambient.losses.items()}
         inputs = {("inputs", finding.source or "inputs"): finding for finding in self.collisions}
-        return {**files, **inputs}
+        plugins = {("plugin", plugin_id): finding for plugin_id, finding in self.base.suppressed.items()}
+        return {**files, **inputs, **self.loaded.plugins.losses, **plugins}
 
 
 class Composition:
@@ -102,10 +109,15 @@ class Composition:
         """
         explicit = (*embed_layers(config, mounts.values()), *loaded.flags)
         refuse_collisions(resolve_servers(explicit), resolve_inputs(explicit))
-        registered = register(explicit, loaded.ambient.layers)
         settings = settings_of(config, loaded)
         rules = rules_of(settings, approve_all=self._options.approve_all_servers)
-        servers = resolve_servers(registered.layers, gate(rules))
+        base = baseline(loaded.plugins, settings, rules)
+        registered = register(explicit, (*loaded.ambient.layers, *base.layers))
+        dropped = cut(base, registered.layers, registered.findings)
+        if dropped:
+            base = base.without(dropped)
+            registered = register(explicit, (*loaded.ambient.layers, *base.layers))
+        servers = resolve_servers(registered.layers, gate(rules, needs_trust=needs_trust(base)))
         return Picture(
             config,
             mounts,
@@ -119,6 +131,7 @@ class Composition:
             visible_inputs(registered.layers, "user"),
             visible_inputs(registered.layers, "project"),
             projected_inputs(registered.layers),
+            base,
         )
 
     def refuse_newcomers(self, picture: Picture) -> None:
@@ -139,14 +152,16 @@ class Composition:
         held.config, held.mounts, held.loaded = picture.config, dict(picture.mounts), picture.loaded
         held.servers, held.settings = picture.servers, picture.settings
         self.picture = picture
-        self.pending = pending_approvals(picture.servers.values(), picture.rules, picture.loaded.approved)
+        self.pending = pending_approvals(
+            picture.servers.values(), picture.rules, picture.loaded.approved, picture.base.plugin_of
+        )
 
     def clear(self) -> None:
         """Makes the empty set current."""
         self._held.halted()
         self.pending = ()
         self.picture = msgspec.structs.replace(
-            self.picture, servers=self._held.servers, policies={}, trusted={}, project={}, shown={}
+            self.picture, servers=self._held.servers, policies={}, trusted={}, project={}, shown={}, base=Baseline()
         )
 
     def project(self) -> Projection:

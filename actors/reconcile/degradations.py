@@ -19,8 +19,8 @@ _HINTS = {
     "startup": "inspect the diagnostics",
 }
 
-_ON_DISK = ("settings", "inputs")
-"""Components whose degradations come from files."""
+_ON_DISK = ("settings", "inputs", "marketplace", "plugin")
+"""Components whose degradations come from files and what was fetched."""
 
 
 class Degradations:
@@ -47,6 +47,10 @@ class Degradations:
     def close(self, component: str, identity: str) -> bool:
         """Closes an entry; `False` when there was none."""
         return self._open.pop((component, identity), None) is not None
+
+    def of(self, component: str, identity: str) -> Degradation | None:
+        """The open entry of one, if there is one."""
+        return self._open.get((component, identity))
 
     def snapshot(self) -> tuple[Degradation, ...]:
         """All open entries, ordered by component and identity."""

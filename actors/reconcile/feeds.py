@@ -9,7 +9,7 @@ from ...wire.envelope import Address
 from ...wire.messages.desktop import ApplyDesktop
 from ...wire.messages.finder import ApplyFinder
 from ...wire.messages.projection import Slice
-from ...wire.messages.skills import ApplySkills
+from ...wire.messages.skills import ApplySkills, PluginSkills
 from ...wire.messages.tools import ApplyTools
 from .committer import SliceFeed
 from .held import Held
@@ -24,6 +24,7 @@ def feeds(
     policies: Callable[[], Mapping[str, ServerPolicies]],
     order: Callable[[], Iterable[str]],
     skill_roots: Callable[[], tuple[str, ...]],
+    plugin_skills: Callable[[], tuple[PluginSkills, ...]] = tuple,
 ) -> tuple[SliceFeed, ...]:
     """One feed for each wanted slice, in the order in which commits are applied.
 
@@ -31,6 +32,7 @@ def feeds(
         policies: Settled policies by bundle_id, as they are when a slice is made.
         order: Servers in the order of their declaration, which documents keep (C-DOC-8).
         skill_roots: Directories of the user's own skills.
+        plugin_skills: What plugins contribute, in order of installation.
     """
 
     def tools() -> tuple[Any, ...]:
@@ -43,7 +45,7 @@ def feeds(
         return resource_slice(held.servers, held.facts, order())
 
     def skills() -> tuple[Any, ...]:
-        return (by_id(), tuple(sorted(held.servers)), skill_roots())
+        return (by_id(), tuple(sorted(held.servers)), skill_roots(), plugin_skills())
 
     every = (
         SliceFeed("tool_list", Address("tools"), tools, ApplyTools),
@@ -52,7 +54,7 @@ def feeds(
             "skills",
             Address("skills"),
             skills,
-            lambda number, made: ApplySkills(number, servers=made[0], known=made[1], roots=made[2]),
+            lambda number, made: ApplySkills(number, servers=made[0], known=made[1], roots=made[2], plugins=made[3]),
         ),
         SliceFeed("finder", Address("finder"), as_declared, ApplyFinder),
     )

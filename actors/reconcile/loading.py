@@ -10,6 +10,9 @@ from typing import Any
 
 import msgspec
 
+from ...wire.errors import SmcpError
+from ..plugins.recovery import Recovered, migrate, recover
+from ..plugins.site import Site
 from . import directories
 from .approval.approved import read_approved
 from .computer_config import ComputerConfig
@@ -26,12 +29,14 @@ class Loaded(msgspec.Struct, frozen=True):
 
     Attributes:
         approved: Shapes that were approved, by fingerprint, to show a difference (DEC-32).
+        plugins: What is installed, made ready.
     """
 
     ambient: Ambient = Ambient()
     flags: tuple[Layer, ...] = ()
     flag_settings: SettingsLayer | None = None
     approved: dict[str, dict[str, Any]] = {}
+    plugins: Recovered = Recovered()
 
 
 def places_for(options: RuntimeOptions) -> Places:
@@ -63,6 +68,34 @@ def settings_of(config: ComputerConfig, loaded: Loaded) -> Settings:
     """The settings of all scopes (R-SCOPE-6)."""
     flagged = () if loaded.flag_settings is None else (loaded.flag_settings,)
     return merge((*loaded.ambient.settings, embed_settings(config), *flagged))
+
+
+def with_plugins(
+    site: Site,
+    options: RuntimeOptions,
+    config: ComputerConfig,
+    loaded: Loaded,
+    *,
+    boot: bool = False,
+    refresh: frozenset[str] = frozenset(),
+) -> Loaded:
+    """What was read, with everything made ready that it calls installed. May take long: it may fetch.
+
+    Args:
+        boot: Whether this is the first time in a run: homes of earlier versions are migrated then.
+        refresh: Marketplaces to bring up to date.
+    """
+    record = True
+    notes: tuple[str, ...] = ()
+    try:
+        if migrate(site, settings_of(config, loaded)):
+            loaded = load_again(options, loaded)
+    except SmcpError as error:
+        # Whoever reads the ledger next must still find what there is to migrate.
+        record, notes = False, (f"the user's settings could not be migrated: {error.code}",)
+    recovered = recover(site, settings_of(config, loaded), boot=boot, refresh=refresh, record=record)
+    recovered = msgspec.structs.replace(recovered, notes=(*notes, *recovered.notes))
+    return msgspec.structs.replace(loaded, plugins=recovered)
 
 
 def differences_on_disk(ambient: Ambient, again: Ambient) -> dict[str, str]:

@@ -25,6 +25,7 @@ from .options import RuntimeOptions
 from .placeholders import Surroundings
 from .policies import Layer, ServerPolicies, read_runtime, settle
 from .resolution import Chain, ResolveFor, resolve
+from .scoped_ids import lookup
 from .server_entry import ServerEntry
 
 logger = logging.getLogger(__name__)
@@ -58,9 +59,12 @@ class Renderer:
         policies: ServerPolicies,
         *,
         is_automatic: bool,
+        plugin_id: str | None = None,
     ) -> LaunchPlan:
         """The plan of one start.
 
+        Args:
+            plugin_id: The plugin the server is bound to, whose inputs come first (R-INPUT-9).
         Raises:
             MissingInputError, InvalidSelectionError, ConfigValidationError, StartupError: It cannot be rendered.
         """
@@ -69,10 +73,13 @@ class Renderer:
         context = LaunchContext(
             around, self._options.project_root or os.getcwd(), policies, self._options.server_start_timeout_s
         )
-        asked = ResolveFor(entry.bundle_id, is_automatic=is_automatic)
+        asked = ResolveFor(entry.bundle_id, plugin_id, is_automatic=is_automatic)
         values = await resolve(entry.referenced_inputs, definitions, environ, self._chain, asked)
         secrets = [
-            value for input_id, value in values.items() if isinstance(value, str) and _is_secret(definitions[input_id])
+            value
+            for reference, value in values.items()
+            if isinstance(value, str)
+            and any(_is_secret(definitions[one]) for one in lookup(reference, plugin_id, definitions).ids)
         ]
         self._registry.use(entry.bundle_id, secrets)
         rendered = render_entry(entry, values, context)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ....wire.messages.projection import PendingApproval
@@ -15,14 +15,18 @@ from .gate import Rules
 
 
 def pending_approvals(
-    entries: Iterable[SetEntry], rules: Rules, approved: Mapping[str, Mapping[str, Any]]
+    entries: Iterable[SetEntry],
+    rules: Rules,
+    approved: Mapping[str, Mapping[str, Any]],
+    plugin_of: Callable[[SetEntry], str | None] = lambda _: None,
 ) -> tuple[PendingApproval, ...]:
     """One request for each entry that is PENDING.
 
     Args:
         approved: Shapes that were approved, by fingerprint, as far as they are still known.
+        plugin_of: The plugin that brings an entry.
     """
-    return tuple(_request(entry, rules, approved) for entry in entries if entry.verdict == "PENDING")
+    return tuple(_request(entry, rules, approved, plugin_of(entry)) for entry in entries if entry.verdict == "PENDING")
 
 
 def target_of(entry: SetEntry) -> str:
@@ -33,7 +37,9 @@ def target_of(entry: SetEntry) -> str:
     return mask_url(raw["url"])
 
 
-def _request(entry: SetEntry, rules: Rules, approved: Mapping[str, Mapping[str, Any]]) -> PendingApproval:
+def _request(
+    entry: SetEntry, rules: Rules, approved: Mapping[str, Mapping[str, Any]], plugin_id: str | None
+) -> PendingApproval:
     recorded = rules.fingerprints.get(entry.bundle_id)
     fingerprint = fingerprint_of(entry.entry)
     before = approved.get(recorded) if recorded not in (None, fingerprint) else None
@@ -48,5 +54,6 @@ def _request(entry: SetEntry, rules: Rules, approved: Mapping[str, Mapping[str, 
         reason=entry.reason or "",
         inputs=entry.entry.referenced_inputs,
         variables=environment_references(entry.entry.rendered_fields),
+        plugin_id=plugin_id,
         differences=() if before is None else differences(before, shown_shape(entry.entry)),
     )

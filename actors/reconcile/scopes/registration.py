@@ -16,7 +16,7 @@ from ..declaration import Declaration
 from ..env_names import Collision, Identity, collisions
 from ..server_set import Layer, Origin
 
-_NEWCOMERS: tuple[Origin, ...] = ("policy", "user", "local", "project")
+_NEWCOMERS: tuple[Origin, ...] = ("policy", "user", "local", "project", "plugin")
 """In the order of trust, so that a project never pushes anybody out."""
 
 

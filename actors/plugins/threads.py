@@ -1,0 +1,30 @@
+"""Blocking work on plugins, out of the way of an event loop, that ends soon when nobody waits for it any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+
+from .site import Site
+
+R = TypeVar("R")
+
+
+async def in_thread(site: Site, work: Callable[[Site], R]) -> R:
+    """Runs `work` with a site whose git can be stopped, and stops it when this is cancelled."""
+    own = site.stoppable()
+    async with anyio.create_task_group() as group:
+        group.start_soon(_stop_on_cancel, own)
+        done = await anyio.to_thread.run_sync(work, own)
+        group.cancel_scope.cancel()
+    return done
+
+
+async def _stop_on_cancel(site: Site) -> None:
+    try:
+        await anyio.sleep_forever()
+    finally:
+        site.git.stop()
