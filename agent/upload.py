@@ -72,7 +72,7 @@ async def upload(
         ConfigValidationError: It is empty, or a path that cannot be read.
         UploadUnsupported: The Computer does not know uploads (no answer to the first chunk, or an empty one).
         PeerError: The Computer refuses it.
-        UploadFailed: The stored bytes differ.
+        UploadFailed: The stored bytes differ (`integrity`), or the source changed meanwhile (`source_changed`).
         NetworkError, MalformedReplyError: A later chunk went unanswered, or was answered with nonsense.
     """
     async with AsyncExitStack() as stack:
@@ -95,26 +95,48 @@ async def _send(
 ) -> Uploaded:
     await anyio.to_thread.run_sync(file.seek, 0)
     sent, upload_id = 0, None
-    while True:
-        data = await anyio.to_thread.run_sync(file.read, CHUNK_MAX)
-        end = sent + len(data)
-        eof = end >= declared.total_size
-        declaration: dict[str, Any] = {}
-        if upload_id is None:
-            declaration = {"total_size": declared.total_size, "sha256": declared.sha256, "name_hint": name_hint}
-        ret = await _put(put, data, first=upload_id is None, offset=sent, eof=eof, upload_id=upload_id, **declaration)
-        if ret.chunk_offset != sent or (upload_id is not None and ret.upload_id != upload_id):
-            raise MalformedReplyError("the acknowledgement is of another chunk")
-        sent, upload_id = end, ret.upload_id
-        if progress is not None:
-            progress(sent, declared.total_size)
-        if eof:
-            return _finished(ret, declared)
-
-
-async def _put(put: PutChunk, data: bytes, *, first: bool, **fields: Any) -> PutBlobRet:
+    ahead = asyncio.create_task(_next(file))
     try:
-        return await put(to_base64(data), **fields)
+        while True:
+            size, chunk = await ahead
+            end = sent + size
+            eof = end >= declared.total_size
+            if not (size or eof):
+                raise UploadFailed("the source became shorter while it was sent", code="source_changed")
+            if not eof:
+                # Sent only after the acknowledgement of this one, but made ready meanwhile.
+                ahead = asyncio.create_task(_next(file))
+            declaration: dict[str, Any] = {}
+            if upload_id is None:
+                declaration = {"total_size": declared.total_size, "sha256": declared.sha256, "name_hint": name_hint}
+            ret = await _put(
+                put, chunk, first=upload_id is None, offset=sent, eof=eof, upload_id=upload_id, **declaration
+            )
+            if ret.chunk_offset != sent or (upload_id is not None and ret.upload_id != upload_id):
+                raise MalformedReplyError("the acknowledgement is of another chunk")
+            sent, upload_id = end, ret.upload_id
+            if progress is not None:
+                progress(sent, declared.total_size)
+            if eof:
+                return _finished(ret, declared)
+    finally:
+        ahead.cancel()
+        await asyncio.gather(ahead, return_exceptions=True)
+
+
+async def _next(file: BinaryIO) -> tuple[int, str]:
+    """The next chunk: its size in bytes, and its base64."""
+
+    def read() -> tuple[int, str]:
+        data = file.read(CHUNK_MAX)
+        return len(data), to_base64(data)
+
+    return await anyio.to_thread.run_sync(read)
+
+
+async def _put(put: PutChunk, chunk: str, *, first: bool, **fields: Any) -> PutBlobRet:
+    try:
+        return await put(chunk, **fields)
     except (MalformedReplyError, NetworkError) as error:
         if first and error.code in ("unsupported", "no_answer"):
             raise UploadUnsupported("uploads are not supported by this Computer") from error

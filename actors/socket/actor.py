@@ -17,7 +17,7 @@ import msgspec
 from ...bus.link import AuthSource, LinkChange, Reply, SmcpLink
 from ...wire.base import decode_payload, to_json
 from ...wire.errors import BusError, ConflictError, InvalidPayload, NetworkError, SmcpError, to_failure
-from ...wire.events import CALLS, NOTIFY_LEAVE_OFFICE, NOTIFY_TOOL_CALL_CANCEL
+from ...wire.events import CALLS, CLIENT_PUT_BLOB, CLIENT_TOOL_CALL, NOTIFY_LEAVE_OFFICE, NOTIFY_TOOL_CALL_CANCEL
 from ...wire.messages.channels import SliceChanged
 from ...wire.messages.kernel import ActorUp
 from ...wire.messages.projection import Committed, GetProjectionStatus, Slice
@@ -41,6 +41,7 @@ from .announcements import EVENTS, Announcements
 from .in_flight import InFlight, Work
 from .membership import Membership
 from .office import BLOBS, OfficeNews
+from .pace import Pace
 from .service import RECONCILE, TOOLS, Service
 from .settings import SocketSettings, link_options
 from .standing import Wish
@@ -49,6 +50,8 @@ logger = logging.getLogger(__name__)
 
 FRAME = 256
 """Bytes of a packet that are not the acknowledged JSON: packet types, namespace, id, brackets."""
+LARGE = 65_536
+"""Bytes from which on answers leave one after another, at a pace (`pace.py`)."""
 EMIT_LIMIT = 5.0
 GOODBYE_LIMIT = 2.0
 """Seconds for the leave that precedes a disconnect, and for the disconnect of a dying actor."""
@@ -88,6 +91,8 @@ class SocketActor(Actor):
         self._service = Service(settings.computer, self.ask)
         self._news = OfficeNews(self.ask)
         self._in_flight = InFlight()
+        self._large = anyio.Lock()
+        self._pace = Pace()
         self._unsent = 0
         self._update = to_json(UpdateComputerConfigReq(computer=settings.computer))
 
@@ -280,10 +285,19 @@ class SocketActor(Actor):
         try:
             answer = answers.interrupted(event, self._settings.computer)
             with work.scope:
-                answer = await self._service.answer(event, data)
+                answer = await self._paced(event, data)
             await self._send(event, answer, reply)
         finally:
             self._in_flight.end(work)
+
+    async def _paced(self, event: str, data: msgspec.Raw | None) -> bytes:
+        if event != CLIENT_TOOL_CALL:
+            return await self._service.answer(event, data)
+        call = self._pace.began(self.now())
+        try:
+            return await self._service.answer(event, data)
+        finally:
+            self._pace.ended(call, self.now())
 
     async def _send(self, event: str, answer: bytes, reply: Reply | None) -> None:
         if reply is None:
@@ -292,7 +306,14 @@ class SocketActor(Actor):
         fitting = answers.within_budget(event, answer, max(budget, FRAME))
         if fitting is not answer:
             logger.error("the answer to %s has %d bytes and was replaced by an error", event, len(answer))
-        await reply.send(fitting)
+        if len(fitting) < LARGE and event != CLIENT_PUT_BLOB:
+            await reply.send(fitting)
+            return
+        async with self._large:
+            # An upload goes on when its chunk is acknowledged, so this paces both directions.
+            await anyio.sleep(self._pace.wait(self.now()))
+            await reply.send(fitting)
+            self._pace.left(self.now())
 
     async def _cancel(self, data: msgspec.Raw | None) -> None:
         """Passes a cancellation on; one that is malformed, or for a call not in flight here, is nobody's."""

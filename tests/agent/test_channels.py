@@ -456,6 +456,23 @@ async def test_an_upload_begins_anew_where_that_can_help(
     assert sum(1 for request in target.requests if "total_size" in request) == begun
 
 
+async def test_a_file_that_shrinks_while_it_is_sent_ends_the_upload(
+    computer: ScriptedComputer, agent: AsyncAgent, tmp_path: Path
+) -> None:
+    target = computer.answers["client:put_blob"] = UploadTarget()
+    file = tmp_path / "log"
+    file.write_bytes(BIG[:900_000])
+
+    def shorten(done: int, _: int) -> None:
+        if done < 300_000:
+            os.truncate(file, 400_000)
+
+    with pytest.raises(UploadFailed) as failed:
+        await agent.upload("pc", file, progress=shorten)
+    assert failed.value.code == "source_changed"
+    assert target.files == {}
+
+
 @pytest.mark.spec("C-UP-33", "W-BLOB-5")
 @pytest.mark.parametrize("reason", ["forbidden", "too_large", "invalid_declaration", "something new"])
 async def test_an_upload_refused_for_good_is_not_repeated(

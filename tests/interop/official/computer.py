@@ -1,6 +1,7 @@
-"""The official Computer: ``computer.py URL OFFICE NAME SERVERS``, the last a JSON list of server objects.
+"""The official Computer: ``computer.py URL OFFICE NAME SERVERS [FOLDER]``; SERVERS is a JSON list of server objects.
 
-Joins, then does what it is told (`commands.py`).
+FOLDER is its home, a temporary one by default: ``a2c/settings.json`` in it are the settings of the user, and
+``skills/user`` the user's skills. Joins, then does what it is told (`commands.py`).
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from a2c_smcp.computer.socketio.client import SMCPComputerClient
 from commands import obey, ready, say
 
 
-async def main(url: str, office: str, name: str, servers: str) -> None:
+async def main(url: str, office: str, name: str, servers: str, given: str = "") -> None:
     """Until stdin ends."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given or temporary
         # Its own home and project, so that no file of the machine decides what it serves.
         home = {"HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_DATA_HOME": folder, "XDG_STATE_HOME": folder}
         computer = Computer(name=name, env=home, project_root=Path(folder), skill_home=Path(folder) / "skills")
@@ -54,4 +56,4 @@ async def main(url: str, office: str, name: str, servers: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:5]))
+    asyncio.run(main(*sys.argv[1:6]))
