@@ -55,7 +55,8 @@ class Registry:
         if refusal is not None:
             return refusal
         known = self._entries.get(ref.name)
-        if known is not None and not known.orphan and known.ref.path != ref.path:
+        # Within one source the scan or the plan has decided already; there it is a package that moved.
+        if known is not None and not known.orphan and known.owner != owner and known.ref.path != ref.path:
             return "another package has this name already; the first one counts"
         self._replace(ref.name, Entry(ref, owner, rank))
         return None

@@ -65,6 +65,8 @@ class TestRegistration:
         assert put(registry, "a", path="/two", owner="other")
         assert put(registry, "a", path="/one", description="new") is None
         assert [found.description for found in registry.active()] == ["new"]
+        assert put(registry, "a", path="/moved") is None
+        assert [found.path for found in registry.active()] == ["/moved"]
         registry.orphan("user")
         assert put(registry, "a", path="/two", owner="other") is None
         assert [found.path for found in registry.active()] == ["/two"]
