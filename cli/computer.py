@@ -55,13 +55,13 @@ def run(
     auth = auth_from(auth_env)
     connection = {"url": url, "office_id": office, "socketio_path": socketio_path, "auth": auth or {}} if url else None
 
-    sources = Sources(name, tuple(mcp_config or ()), settings, home)
+    sources = Sources(name, tuple(mcp_config or ()), settings, home, approve_all_mcp)
     sources.read(output)
 
     async def work() -> int:
         from .running import ready, stop_signal  # noqa: PLC0415 - heavier than all that `--help` needs
 
-        made = sources.computer(connection)
+        made = sources.computer(connection, ask=True)
         async with stop_signal() as stop:
             await _serve(made, stop, lambda: ready(url or "none"))
         return SUCCESS
@@ -89,9 +89,7 @@ def check(
     async def work() -> int:
         from .plan import show_plan  # noqa: PLC0415
 
-        made = sources.computer()
-        show_plan(output, made.config, sources.options())
-        return SUCCESS
+        return show_plan(output, sources.computer().config, sources.options())
 
     from .running import perform  # noqa: PLC0415
 
@@ -132,13 +130,26 @@ class Sources(NamedTuple):
     mcp_config: tuple[str, ...]
     settings: str | None
     home: str | None
+    approve_all: bool = False
 
-    def options(self) -> RuntimeOptions:
-        """The options these words stand for."""
+    def options(self, *, ask: bool = False) -> RuntimeOptions:
+        """The options these words stand for.
+
+        Args:
+            ask: Ask whoever sits at the terminal for values and approvals, if there is a terminal.
+        """
         from ..actors.reconcile.options import RuntimeOptions  # noqa: PLC0415 - heavier than all `--help` needs
+        from .asking import terminal  # noqa: PLC0415
 
+        asked = terminal() if ask else None
         return RuntimeOptions(
-            flag_mcp_config=self.mcp_config, flag_settings=self.settings, home=self.home, drain_timeout_s=DRAIN
+            flag_mcp_config=self.mcp_config,
+            flag_settings=self.settings,
+            home=self.home,
+            drain_timeout_s=DRAIN,
+            approve_all_servers=self.approve_all,
+            prompter=None if asked is None else asked.value,
+            server_approval=None if asked is None else asked.approval,
         )
 
     def read(self, output: Output) -> None:
@@ -157,12 +168,12 @@ class Sources(NamedTuple):
             output.error(error)
             raise typer.Exit(USAGE) from None
 
-    def computer(self, connection: dict[str, Any] | None = None) -> Computer:
-        """The Computer, which has done nothing yet."""
+    def computer(self, connection: dict[str, Any] | None = None, *, ask: bool = False) -> Computer:
+        """The Computer, which has done nothing yet; `ask` as in `options`."""
         from ..runtime import Computer  # noqa: PLC0415
 
         given = {"name": self.name} if connection is None else {"name": self.name, "connection": connection}
-        return Computer.from_config(given, self.options())
+        return Computer.from_config(given, self.options(ask=ask))
 
 
 async def _serve(made: Computer, stop: Any, announce: Any) -> None:

@@ -15,8 +15,10 @@ from .computer import computer
 from .demo import demo
 from .doctor import doctor
 from .exit_status import exit_status
+from .input import inputs
 from .output import Output
 from .server import server
+from .settings import settings
 
 app = typer.Typer(
     name="smcp",
@@ -50,6 +52,8 @@ app.command()(server)
 app.command()(doctor)
 app.add_typer(computer, name="computer")
 app.add_typer(agent, name="agent")
+app.add_typer(inputs, name="input")
+app.add_typer(settings, name="settings")
 
 
 def main() -> None:

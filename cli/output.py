@@ -120,6 +120,11 @@ class Output:
         return Console(stderr=stderr, soft_wrap=not self.terminal)
 
 
+def facts_of(record: Any) -> dict[str, Any]:
+    """The fields of a record by name; messages travel as arrays, and people read objects."""
+    return {name: getattr(record, name) for name in record.__struct_fields__}
+
+
 def describe(error: BaseException) -> dict[str, Any]:
     """An error as JSON data: the flat ErrorPayload of a peer, else category, code, message and place.
 

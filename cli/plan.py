@@ -1,4 +1,4 @@
-"""The plan `smcp computer check` prints: which servers would run, where each comes from, and what is worth knowing."""
+"""The plan `smcp computer check` prints: what would run and why, what each server looks for, and what is wrong."""
 
 from __future__ import annotations
 
@@ -7,41 +7,95 @@ from typing import Any
 
 from ..actors.reconcile.computer_config import ComputerConfig
 from ..actors.reconcile.config_projection import project_server
-from ..actors.reconcile.inputs import project
-from ..actors.reconcile.layers import embed_layers, read_flag_files
-from ..actors.reconcile.options import RuntimeOptions
-from ..actors.reconcile.server_set import Layer, SetEntry, resolve_inputs, resolve_servers
-from .output import Output
+from ..actors.reconcile.findings import render
+from ..actors.reconcile.input_views import referring
+from ..actors.reconcile.inputs import kind_of, project
+from ..actors.reconcile.options import RuntimeOptions, settle
+from ..actors.reconcile.preview import Preview, preview, variables_for
+from ..actors.reconcile.server_set import SetEntry
+from ..wire.protocol import NAME_SEPARATOR
+from .exit_status import SUCCESS, USAGE
+from .output import Output, facts_of
 
 
-def show_plan(output: Output, config: ComputerConfig, options: RuntimeOptions) -> None:
-    """Prints the plan; values that may be secret are masked as they are for an Agent (DEC-30)."""
-    layers = _layers(config, options)
-    servers = resolve_servers(layers)
-    inputs = [project(definition) for definition in resolve_inputs(layers).values()]
+def show_plan(output: Output, config: ComputerConfig, options: RuntimeOptions) -> int:
+    """Prints the plan; values that may be secret are masked as they are for an Agent (DEC-30).
+
+    Returns:
+        The status of the command: `USAGE` when something in a file of the command line could never start (R-CLI-1).
+    """
+    seen = preview(config, settle(options, config)[0])
+    picture = seen.picture
+    status = USAGE if any(problem.source in options.flag_mcp_config for problem in seen.problems) else SUCCESS
     if output.as_json:
-        output.document({"name": config.name, "servers": {k: _facts(v) for k, v in servers.items()}, "inputs": inputs})
-        return
-    output.text(f"{config.name}: {len(servers)} servers, {len(inputs)} inputs")
-    rows = [(id_, entry.entry.name, entry.entry.type, _state(entry), entry.source) for id_, entry in servers.items()]
-    output.table(("BUNDLE ID", "NAME", "TYPE", "STATE", "SOURCE"), rows)
+        output.document(_document(config.name, seen))
+        return status
+    output.text(f"{config.name}: {len(picture.servers)} servers, {len(picture.shown)} inputs")
+    rows = [
+        (id_, entry.entry.name, entry.entry.type, _state(entry), entry.origin, _prefix(id_), entry.source)
+        for id_, entry in picture.servers.items()
+    ]
+    output.table(("BUNDLE ID", "NAME", "TYPE", "STATE", "ORIGIN", "TOOLS", "SOURCE"), rows)
+    looked_for = [
+        (id_, input_id, _kind(picture.shown.get(input_id)), " ".join(variables))
+        for id_, entry in picture.servers.items()
+        for input_id, variables in variables_for(entry).items()
+    ]
+    if looked_for:
+        output.table(("SERVER", "INPUT", "KIND", "VARIABLES"), looked_for)
+    for request in seen.pending:
+        output.note(f"{request.bundle_id} of {request.source} waits for an approval: {request.reason}")
+        for difference in request.differences:
+            output.note(f"  {difference}")
+    for line in (*picture.findings, *map(render, seen.problems)):
+        output.note(line)
+    return status
 
 
 def planned_servers(config: ComputerConfig, options: RuntimeOptions) -> Mapping[str, SetEntry]:
     """The servers of the plan by bundle_id."""
-    return resolve_servers(_layers(config, options))
+    return preview(config, settle(options, config)[0]).picture.servers
 
 
-def _layers(config: ComputerConfig, options: RuntimeOptions) -> tuple[Layer, ...]:
-    return (*embed_layers(config, ()), *read_flag_files(tuple(options.flag_mcp_config)))
+def _document(name: str, seen: Preview) -> dict[str, Any]:
+    picture = seen.picture
+    inputs = [
+        {**project(definition), "kind": kind_of(definition), "servers": referring(definition.id, picture.servers)}
+        for definition in picture.shown.values()
+    ]
+    return {
+        "name": name,
+        "servers": {id_: _facts(entry) for id_, entry in picture.servers.items()},
+        "inputs": inputs,
+        "pending": [facts_of(request) for request in seen.pending],
+        "findings": [*picture.findings, *map(render, seen.problems)],
+    }
 
 
-def _facts(member: SetEntry) -> dict[str, Any]:
-    facts = {"state": _state(member), "origin": member.origin, "source": member.source, "shadows": member.shadowed}
-    return facts | {"config": project_server(member.entry)}
+def _facts(entry: SetEntry) -> dict[str, Any]:
+    return {
+        "state": _state(entry),
+        "origin": entry.origin,
+        "source": entry.source,
+        "shadows": entry.shadowed,
+        "verdict": entry.verdict,
+        "step": entry.step,
+        "reason": entry.reason,
+        "tool_prefix": _prefix(entry.bundle_id),
+        "variables": variables_for(entry),
+        "config": project_server(entry.entry),
+    }
 
 
-def _state(member: SetEntry) -> str:
-    if member.entry.disabled:
+def _state(entry: SetEntry) -> str:
+    if entry.entry.disabled:
         return "disabled"
-    return "starts" if member.may_run else member.verdict.lower()
+    return "starts" if entry.may_run else entry.verdict.lower()
+
+
+def _prefix(bundle_id: str) -> str:
+    return f"{bundle_id}{NAME_SEPARATOR}"
+
+
+def _kind(definition: Any) -> str:
+    return "undefined" if definition is None else kind_of(definition)

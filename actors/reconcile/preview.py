@@ -1,0 +1,90 @@
+"""What a Computer would be if it started now, without starting anything. Blocking: it reads the files (03 §12).
+
+Beside the picture it tells what a start would stumble over: references to inputs nobody
+defines, and placeholders where none is replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from ...wire.errors import Finding
+from ...wire.inputs import env_name
+from ...wire.messages.projection import PendingApproval
+from .approval.requests import pending_approvals
+from .composition import Composition, Picture
+from .computer_config import ComputerConfig
+from .findings import item, member
+from .held import Held
+from .inputs import Definition, default_of
+from .loading import load_all
+from .options import RuntimeOptions
+from .placeholders import references
+from .scoped_ids import lookup
+from .server_set import SetEntry
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """The picture, who would have to be approved, and what is wrong with it beyond the files themselves."""
+
+    picture: Picture
+    pending: tuple[PendingApproval, ...]
+    problems: tuple[Finding, ...]
+
+
+def preview(config: ComputerConfig, options: RuntimeOptions) -> Preview:
+    """The preview of a configuration under settled options.
+
+    Raises:
+        ConfigValidationError, ConflictError, PolicyError: A flag file is missing or faulty, or variables collide.
+    """
+    held = Held(config)
+    picture = Composition(held, options).compose(config, {}, load_all(options))
+    pending = pending_approvals(picture.servers.values(), picture.rules, picture.loaded.approved)
+    problems = [*_undefined(picture), *_never_replaced(picture.shown.values())]
+    return Preview(picture, pending, tuple(problems))
+
+
+def variables_for(entry: SetEntry) -> dict[str, tuple[str, str]]:
+    """The variables each input of a server is looked for in, by input id, strongest first (R-INPUT-17)."""
+    return {
+        input_id: (env_name(input_id, entry.bundle_id), env_name(input_id))
+        for input_id in entry.entry.referenced_inputs
+    }
+
+
+def _undefined(picture: Picture) -> Iterator[Finding]:
+    for entry in picture.servers.values():
+        definitions = picture.definitions_for(entry)
+        missing = [one for one in entry.entry.referenced_inputs if not lookup(one, None, definitions).ids]
+        for input_id in missing:
+            for path in _places(entry.entry.rendered_fields, input_id, member("servers", entry.entry.name)):
+                yield Finding(
+                    path, f"input {input_id!r} is not defined", "missing_input", "unknown_input", entry.source
+                )
+
+
+def _never_replaced(definitions: Any) -> Iterator[Finding]:
+    definition: Definition
+    for definition in definitions:
+        default = default_of(definition)
+        if isinstance(default, str) and references(default):
+            place = f"inputs.{definition.id}.default"
+            reason = "holds a placeholder, and values of inputs are never searched for placeholders"
+            yield Finding(place, reason, code="placeholder_in_default")
+
+
+def _places(tree: Any, input_id: str, path: str) -> Iterator[str]:
+    """The paths of the strings in a tree that refer to an input."""
+    if isinstance(tree, str):
+        if input_id in references(tree):
+            yield path
+    elif isinstance(tree, Mapping):
+        for key, value in tree.items():
+            yield from _places(value, input_id, member(path, key))
+    elif isinstance(tree, list | tuple):
+        for index, value in enumerate(tree):
+            yield from _places(value, input_id, item(path, index))
