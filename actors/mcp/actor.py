@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import Any
 
 import msgspec
 
@@ -71,6 +70,7 @@ from .listing import Kind
 from .opener import Opener
 from .reading import not_connected, read_failure
 from .session import PAGE_LIMIT, Session
+from .status import Counters, essence, server_status
 
 logger = logging.getLogger(__name__)
 
@@ -106,8 +106,7 @@ class McpSupervisor(Actor):
         self._drain = 0.0
         self._wishes: dict[str, tuple[str, ...]] = {}
         self._session_number = 0
-        self._calls = self._failed_calls = 0
-        self._stderr: tuple[str, ...] = ()
+        self._counters = Counters()
         self._timer: asyncio.TimerHandle | None = None
         self._moved = asyncio.Event()
         self._published: ServerStatus | None = None
@@ -160,13 +159,13 @@ class McpSupervisor(Actor):
 
     @handler(concurrent=CALLS)
     async def call(self, message: CallTool) -> ToolOutcome:
-        self._calls += 1
+        self._counters.calls += 1
         deadline = asyncio.get_running_loop().time() + message.timeout
         ended = await self._call_once(message, deadline)
         if self._may_repeat(message, ended) and await self._ready_before(deadline):
             ended = msgspec.structs.replace(await self._call_once(message, deadline), attempts=2)
         if ended.ended != "answered":
-            self._failed_calls += 1
+            self._counters.failed_calls += 1
         return ended
 
     @handler(concurrent=READS)
@@ -237,7 +236,7 @@ class McpSupervisor(Actor):
 
     def report(self, event: Event) -> None:
         if not isinstance(event, Placed | Started):
-            self._stderr = self._life.stderr() if self._life is not None else ()
+            self._counters.stderr = self._life.stderr() if self._life is not None else ()
         self._handle(event)
 
     def notified(self, method: str, params: msgspec.Raw) -> None:
@@ -405,46 +404,15 @@ class McpSupervisor(Actor):
     # -- status ---------------------------------------------------------------------------
 
     def _status(self) -> ServerStatus:
-        table, life = self._table, self._life
-        now, wall = self.now(), time.time()
-        alive = life is not None and table.state not in ("stopped", "backing_off", "parked")
-        session = life.session if life is not None else None
-        calls = life.calls if life is not None else None
-        return ServerStatus(
-            self._bundle_id,
-            "started" if table.wanted else "stopped",
-            table.connection,
-            table.state,
-            reason=table.cause.text if table.cause is not None else None,
-            category=table.cause.category if table.cause is not None else None,
-            code=table.cause.code if table.cause is not None else None,
-            retries=table.law.retries,
-            restarts_in_window=table.law.in_window(now),
-            next_try_at=None if table.next_try is None else wall + table.next_try - now,
-            since=wall + table.since - now,
-            pid=life.pid if life is not None and alive else None,
-            protocol=session.protocol if session is not None else None,
-            server_name=session.server_name if session is not None else None,
-            calls=self._calls,
-            failed_calls=self._failed_calls,
-            in_flight=calls.bulkhead.in_flight if calls is not None else 0,
-            queued=calls.bulkhead.queued if calls is not None else 0,
-            stderr_tail=life.stderr() if life is not None and alive else self._stderr,
-            notes=life.notes() if life is not None else (),
-        )
+        return server_status(self._bundle_id, self._table, self._life, self._counters, now=self.now(), wall=time.time())
 
     def _publish_status(self) -> None:
         """Publishes the status when it moved on either axis, or why it waits has changed."""
         status = self._status()
         known = self._published
-        if known is None or _essence(known) != _essence(status):
+        if known is None or essence(known) != essence(status):
             self._published = status
             self.publish(ServerStatusChanged(status))
-
-
-def _essence(status: ServerStatus) -> tuple[Any, ...]:
-    axes = (status.activation, status.connection, status.phase)
-    return (*axes, status.reason, status.category, status.code, status.retries, status.next_try_at is None)
 
 
 def _refused(payload: ErrorPayload) -> PeerError:
