@@ -7,6 +7,7 @@ from .measure import Meter, NullMeter
 from .observer import Observer
 from .pending import Answer, Settled
 from .ports import Gateway, Receiver
+from .tally import Tally
 
 __all__ = [
     "DEFAULT_TIMEOUT",
@@ -22,6 +23,7 @@ __all__ = [
     "Observer",
     "Receiver",
     "Settled",
+    "Tally",
     "Verdict",
     "Whereabouts",
 ]

@@ -243,6 +243,7 @@ class Bus:
 
     def spread(self, envelope: Envelope) -> None:
         """Hands a fact to the local observers of its subject."""
+        envelope.enqueued_at = self.clock()
         for address, receiver in tuple(self._observers.get(envelope.subject, {}).items()):
             verdict = receiver.deliver(envelope)
             if verdict is Verdict.REFUSED:
@@ -270,12 +271,21 @@ class Bus:
             # The deadline of a tell bounds its acceptance, not the work of its handler.
             pending.envelope.deadline = math.inf
         if self.meter is not NULL_METER:
-            outcome = settled.code if isinstance(settled, SmcpError) else "ok"
-            self.meter.answered(pending.envelope, self.clock() - pending.started, outcome)
+            self.meter.answered(pending.envelope, self.clock() - pending.started, settled)
         if isinstance(settled, Answer):
             # The handler is done with it; a big body should not stay until the asker has its turn.
             pending.envelope.body, pending.envelope.attachments = b"", ()
         pending.resolve(settled)
+
+    def reply(self, envelope_id: int, answer: Answer) -> bool:
+        """Ends an ask whose handler ran here, and whose runner measures it; `False` when nobody waits any more."""
+        pending = self._pending.pop(envelope_id, None)
+        if pending is None:
+            return False
+        if pending.edge is not None:
+            self._waits.remove(*pending.edge)
+        pending.resolve(answer)
+        return True
 
     def abandon(self, envelope_id: int) -> Whereabouts | None:
         """Nobody waits any more: withdraws the message or interrupts its handler."""
@@ -284,7 +294,7 @@ class Bus:
             return None
         if pending.edge is not None:
             self._waits.remove(*pending.edge)
-        self.meter.answered(pending.envelope, self.clock() - pending.started, "cancelled")
+        self.meter.abandoned(pending.envelope, self.clock() - pending.started)
         return self._interrupt(pending.envelope)
 
     def note_down(self, address: Address, why: str | None) -> None:

@@ -6,25 +6,34 @@ Times are seconds.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 from ..wire.envelope import Address, Envelope
+from .pending import Answer, Settled
+
+Outcome = Literal["ok", "failed", "cancelled"]
 
 
 class Meter(Protocol):
     """Observer of envelopes. Never gets a body to read."""
 
-    def enqueued(self, envelope: Envelope, depth: int) -> None:
-        """An envelope entered a mailbox that now holds `depth`."""
+    def delivered(self, envelope: Envelope) -> None:
+        """An actor took in what nobody waits for: a fact, or a tell without a receipt. How full it is, it knows."""
 
     def refused(self, envelope: Envelope, why: str) -> None:
         """An envelope was not accepted."""
 
-    def handled(self, envelope: Envelope, waited: float, took: float, outcome: str) -> None:
-        """A handler ended: `ok`, `failed` or `cancelled`."""
+    def handled(self, address: Address, envelope: Envelope, began: float, ended: float, end: Answer | Outcome) -> None:
+        """A handler of the actor at `address` ended, `cancelled` also when nobody waited for it any more.
 
-    def answered(self, envelope: Envelope, latency: float, outcome: str) -> None:
-        """An ask of this node ended: `ok` or the code of its error."""
+        An `Answer` was the end of the ask, too, which is not reported again.
+        """
+
+    def answered(self, envelope: Envelope, latency: float, end: Settled) -> None:
+        """An ask or tell of this node ended, other than by the reply of a handler here."""
+
+    def abandoned(self, envelope: Envelope, latency: float) -> None:
+        """Whoever waited for an ask or tell has gone."""
 
     def dead_letter(self, envelope: Envelope, why: str) -> None:
         """A message to nobody."""
@@ -39,16 +48,19 @@ class Meter(Protocol):
 class NullMeter:
     """Measures nothing."""
 
-    def enqueued(self, envelope: Envelope, depth: int) -> None:
+    def delivered(self, envelope: Envelope) -> None:
         pass
 
     def refused(self, envelope: Envelope, why: str) -> None:
         pass
 
-    def handled(self, envelope: Envelope, waited: float, took: float, outcome: str) -> None:
+    def handled(self, address: Address, envelope: Envelope, began: float, ended: float, end: Answer | Outcome) -> None:
         pass
 
-    def answered(self, envelope: Envelope, latency: float, outcome: str) -> None:
+    def answered(self, envelope: Envelope, latency: float, end: Settled) -> None:
+        pass
+
+    def abandoned(self, envelope: Envelope, latency: float) -> None:
         pass
 
     def dead_letter(self, envelope: Envelope, why: str) -> None:

@@ -16,6 +16,11 @@ class Answer(msgspec.Struct, frozen=True):
     body: bytes
     attachments: tuple[bytes, ...] = ()
 
+    @property
+    def size(self) -> int:
+        """Bytes of body and attachments."""
+        return len(self.body) + sum(map(len, self.attachments)) if self.attachments else len(self.body)
+
 
 Settled = Answer | SmcpError | None
 """How a pending message ended: replied, failed, or (a tell) accepted."""

@@ -3,10 +3,11 @@
 from .actor import Actor, Tasks
 from .declare import handler, handler_table, observer
 from .restart import RestartPolicy
-from .supervisor import ChildSpec, ChildStatus, Supervisor
+from .supervisor import ChildLoad, ChildSpec, ChildStatus, Supervisor
 
 __all__ = [
     "Actor",
+    "ChildLoad",
     "ChildSpec",
     "ChildStatus",
     "RestartPolicy",

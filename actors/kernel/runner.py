@@ -20,6 +20,7 @@ from anyio.abc import TaskGroup
 from ...bus import Answer, Bus, Mailbox, Verdict
 from ...bus.context import Context, current
 from ...bus.mailbox import Whereabouts
+from ...bus.measure import Outcome
 from ...bus.slot import FutureSlot, Slot, slot_type
 from ...wire.codec import decode, encode
 from ...wire.envelope import Address, Envelope
@@ -110,6 +111,16 @@ class Runner:
         self._work_scope.deadline = anyio.current_time() + within
         self._rouse()
 
+    @property
+    def queued(self) -> int:
+        """Messages that wait: in the mailbox, for a place in it, or for one of a concurrent handler."""
+        return len(self.mailbox) + sum(len(gate.backlog) for gate in self._gates.values())
+
+    @property
+    def busy(self) -> int:
+        """Handlers at work."""
+        return self._busy
+
     # -- receiver ---------------------------------------------------------------------
 
     def deliver(self, envelope: Envelope) -> Verdict:
@@ -122,7 +133,8 @@ class Runner:
             return Verdict.ADMITTED
         verdict = self.mailbox.offer(envelope)
         if verdict is not Verdict.REFUSED:
-            self._bus.meter.enqueued(envelope, len(self.mailbox))
+            if not envelope.id:
+                self._bus.meter.delivered(envelope)
             self._rouse()
         return verdict
 
@@ -151,9 +163,10 @@ class Runner:
         elif len(gate.backlog) < self.mailbox.capacity:
             # A tell without an id still needs a key of its own in the backlog.
             gate.backlog[envelope.id or -id(envelope)] = envelope
-            self._bus.meter.enqueued(envelope, len(self.mailbox) + len(gate.backlog))
         else:
             return Verdict.REFUSED
+        if not envelope.id:
+            self._bus.meter.delivered(envelope)
         return Verdict.ADMITTED
 
     async def _serve_concurrent(self, gate: Gate, envelope: Envelope) -> None:
@@ -180,7 +193,7 @@ class Runner:
         began = self._bus.clock()
         token = current.set(Context(self.address, chain, envelope.deadline, envelope.trace))
         self._busy += 1
-        outcome = "cancelled"
+        end: Answer | Outcome = "cancelled"
         try:
             message: Message = decode(spec.message, envelope.body, envelope.attachments)
             if not spec.waits:
@@ -190,11 +203,12 @@ class Runner:
                 reply = await self._interruptible(spec, envelope.id, message)
             else:
                 reply = await getattr(self.actor, spec.name)(message)
-            if envelope.kind == "ask":
-                self._bus.settle(envelope.id, Answer(*encode(reply)))
-            outcome = "ok"
+            if envelope.kind != "ask":
+                end = "ok"
+            elif self._bus.reply(envelope.id, answer := Answer(*encode(reply))):
+                end = answer
         except Exception as error:
-            outcome = "failed"
+            end = "failed"
             if envelope.kind != "ask":
                 _log_crash(self.address, envelope.subject, error)
                 raise
@@ -203,7 +217,7 @@ class Runner:
             self._bus.settle(envelope.id, error if isinstance(error, SmcpError) else from_failure(to_failure(error)))
         finally:
             # A life that ends under a handler settles it as unknown: it may have done its work already.
-            if outcome == "cancelled":
+            if end == "cancelled":
                 text = f"{self.address} went down while it worked on {envelope.subject}"
                 self._bus.settle(envelope.id, ActorLost(text, details={"executed": "unknown"}))
             self._in_work.pop(envelope.id, None)
@@ -211,7 +225,10 @@ class Runner:
             self._busy -= 1
             if self._idle is not None and not self._busy:
                 self._idle.set(None)
-            self._bus.meter.handled(envelope, began - envelope.enqueued_at, self._bus.clock() - began, outcome)
+            self._bus.meter.handled(self.address, envelope, began, self._bus.clock(), end)
+            if envelope.id:
+                # A big body should not stay until the asker has its turn; that of a fact is shared by its observers.
+                envelope.body, envelope.attachments = b"", ()
 
     async def _interruptible(self, spec: HandlerSpec, envelope_id: int, message: Any) -> Any:
         with anyio.CancelScope() as scope:

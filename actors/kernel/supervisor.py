@@ -60,6 +60,22 @@ class ChildStatus(msgspec.Struct, frozen=True):
     reason: str | None
 
 
+class ChildLoad(msgspec.Struct, frozen=True):
+    """How much a child has to do.
+
+    Attributes:
+        queued: Messages that wait for it now; `high_water` the most its mailbox has held in this life.
+        busy: Handlers at work.
+        capacity: Messages its mailbox holds.
+    """
+
+    address: Address
+    queued: int
+    high_water: int
+    busy: int
+    capacity: int
+
+
 class _Child:
     def __init__(self, spec: ChildSpec) -> None:
         self.spec = spec
@@ -169,6 +185,14 @@ class Supervisor:
         return tuple(
             ChildStatus(address, child.state, child.incarnation, child.history.restarts_in_window, child.reason)
             for address, child in self._children.items()
+        )
+
+    def loads(self) -> tuple[ChildLoad, ...]:
+        """The load of every child that is alive."""
+        return tuple(
+            ChildLoad(address, runner.queued, runner.mailbox.high_water, runner.busy, runner.mailbox.capacity)
+            for address, child in self._children.items()
+            if (runner := child.runner) is not None
         )
 
     # -- inside ---------------------------------------------------------------------

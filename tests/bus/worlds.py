@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from smcp_runtime.bus import Bus, Settled
+from smcp_runtime.bus import Answer, Bus, Settled
+from smcp_runtime.bus.measure import Outcome
 from smcp_runtime.bus.zeromq import ZmqHub, ZmqNode
 from smcp_runtime.wire.envelope import Address, Envelope
 from smcp_runtime.wire.errors import SmcpError
@@ -45,8 +46,9 @@ class CountingMeter:
     def refused(self, envelope: Envelope, why: str) -> None:
         self.refusals.append(why)
 
-    def handled(self, address: Address, envelope: Envelope, waited: float, took: float, outcome: str) -> None:
-        pass
+    def handled(self, address: Address, envelope: Envelope, began: float, ended: float, end: Answer | Outcome) -> None:
+        if isinstance(end, Answer):
+            self.outcomes.append("ok")
 
     def answered(self, envelope: Envelope, latency: float, end: Settled) -> None:
         self.outcomes.append(end.code if isinstance(end, SmcpError) else "ok")
