@@ -46,12 +46,16 @@ class UploadFailed(SmcpError):
 
 
 class Uploaded(msgspec.Struct, frozen=True):
-    """A finished upload: `landing_path` is for the parameters of a later tool call, verbatim (C-UP-23)."""
+    """A finished upload: `landing_path` is for the parameters of a later tool call, verbatim (C-UP-23).
+
+    `acknowledgement` is that of the last chunk, as the Computer sent it.
+    """
 
     upload_id: str
     landing_path: str
     total_size: int
     sha256: str
+    acknowledgement: PutBlobRet
 
 
 class _Declared(msgspec.Struct, frozen=True):
@@ -148,7 +152,7 @@ def _finished(ret: PutBlobRet, declared: _Declared) -> Uploaded:
         raise MalformedReplyError("the last chunk was acknowledged without a landing path and a hash")
     if ret.sha256.lower() != declared.sha256 or ret.total_size != declared.total_size:
         raise UploadFailed("the stored bytes differ from those sent", code="integrity")
-    return Uploaded(ret.upload_id, ret.landing_path, declared.total_size, declared.sha256)
+    return Uploaded(ret.upload_id, ret.landing_path, declared.total_size, declared.sha256, ret)
 
 
 def _may_begin_anew(refusal: PeerError) -> bool:

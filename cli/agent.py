@@ -6,24 +6,19 @@ Computer of the office is meant.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from . import agent_channels
 from .exit_status import FAILED, SUCCESS
 from .options import json_object
-from .output import Output
-from .seat import Seat, seated
+from .seat import Computer, Seat, seated
 
 if TYPE_CHECKING:
     from ..agent import AsyncAgent, Notice
 
 agent = typer.Typer(help="Ask the Computers of an office, as an Agent.", no_args_is_help=True)
-
-Computer = Annotated[
-    str | None, typer.Option("--computer", help="Which Computer; the only one by default.", metavar="NAME")
-]
 
 
 @agent.command()
@@ -33,7 +28,7 @@ def tools(seat: Seat, *, computer: Computer = None) -> None:
 
     async def work(client: AsyncAgent) -> int:
         listed = await client.get_tools(computer or await client.sole_computer())
-        _show(seat.output, listed, ("TOOL", "DESCRIPTION"), ((tool.name, tool.description) for tool in listed.tools))
+        seat.show(listed, ("TOOL", "DESCRIPTION"), ((tool.name, tool.description) for tool in listed.tools))
         return SUCCESS
 
     seat.perform(work)
@@ -82,7 +77,7 @@ def config(seat: Seat, *, computer: Computer = None) -> None:
             (bundle_id, server.name, server.transport, "disabled" if server.disabled else "enabled")
             for bundle_id, server in shown.servers.items()
         ]
-        _show(seat.output, shown, ("ID", "NAME", "TRANSPORT", "STATE"), rows)
+        seat.show(shown, ("ID", "NAME", "TRANSPORT", "STATE"), rows)
         return SUCCESS
 
     seat.perform(work)
@@ -103,7 +98,7 @@ def resources(
         output = seat.output
         page = await client.get_resources(computer or await client.sole_computer(), bundle_id, cursor)
         rows = [(item.uri, item.name or "", item.mime_type or "") for item in page.resources]
-        _show(output, page, ("URI", "NAME", "TYPE"), rows)
+        seat.show(page, ("URI", "NAME", "TYPE"), rows)
         if page.next_cursor and not seat.as_json:
             output.note(f"more with --cursor {page.next_cursor}")
         return SUCCESS
@@ -118,7 +113,7 @@ def room(seat: Seat) -> None:
 
     async def work(client: AsyncAgent) -> int:
         present = await client.list_room()
-        _show(seat.output, present, ("NAME", "ROLE"), ((member.name, member.role) for member in present.sessions))
+        seat.show(present, ("NAME", "ROLE"), ((member.name, member.role) for member in present.sessions))
         return SUCCESS
 
     seat.perform(work)
@@ -154,12 +149,6 @@ def watch(seat: Seat) -> None:
     seat.perform(work)
 
 
-def _show(output: Output, document: Any, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    if output.as_json:
-        output.document(document)
-    output.table(columns, rows)
-
-
 def _item_text(item: dict[str, Any]) -> str:
     """A content item for people: its text, or what it is."""
     resource = item.get("resource")
@@ -175,3 +164,7 @@ def _told(notice: Notice) -> str:
     facts = notice.to_dict()
     told = {**facts.get("payload", {}), **facts.get("error", {})}
     return " ".join([notice.event, *(f"{key}={value}" for key, value in told.items())])
+
+
+for verb in agent_channels.VERBS:
+    agent.command()(verb)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ..wire.errors import ConfigValidationError, PeerError, SmcpError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+Progress = Callable[[int, int], None]
 
 _CONTROL = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
@@ -113,6 +115,32 @@ class Output:
         bar = Progress(*columns, console=self._console(stderr=True), transient=True)
         bar.add_task(printable(title), total=None)
         return bar
+
+    @contextmanager
+    def progress(self, title: str) -> Iterator[Progress]:
+        """A bar of bytes on stderr while that is a terminal; yields what is told (bytes so far, bytes in total)."""
+        if self.as_json or not self.errors_on_terminal:
+            yield lambda _done, _total: None
+            return
+        from rich.progress import (  # noqa: PLC0415
+            BarColumn,
+            DownloadColumn,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
+        from rich.progress import Progress as Bar  # noqa: PLC0415
+
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+        )
+        with Bar(*columns, console=self._console(stderr=True), transient=True) as bar:
+            task = bar.add_task(printable(title), total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
 
     def _console(self, *, stderr: bool = False) -> Console:
         from rich.console import Console  # noqa: PLC0415

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,9 @@ from .output import Output
 if TYPE_CHECKING:
     from ..agent import AsyncAgent
 
+Computer = Annotated[
+    str | None, typer.Option("--computer", help="Which Computer; the only one by default.", metavar="NAME")
+]
 Name = Annotated[str | None, typer.Option("--name", help="Name to join under; a fresh one by default.", metavar="NAME")]
 _SHARED = (
     inspect.Parameter("url", inspect.Parameter.KEYWORD_ONLY, annotation=Url),
@@ -44,6 +47,13 @@ class Seat:
     def output(self) -> Output:
         """Where results go."""
         return Output(as_json=self.as_json)
+
+    def show(self, document: Any, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """A list: the document with `--json`, a table otherwise."""
+        output = self.output
+        if output.as_json:
+            output.document(document)
+        output.table(columns, rows)
 
     def perform(self, work: Callable[[AsyncAgent], Awaitable[int]]) -> None:
         """Joins, does the work, leaves, and ends the command with the status that the work returned."""
