@@ -1,0 +1,169 @@
+"""Canaries: secrets that every part of a Computer handles, and nothing it emits holds one (T-SEC-3)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from smcp_runtime import fixtures
+from smcp_runtime.actors.reconcile.values.hooks import InputRequest
+from smcp_runtime.runtime import Computer
+from smcp_runtime.wire.errors import SmcpError
+from smcp_runtime.wire.redaction import forms_of
+from support.recording_server import RecordingServer
+from support.stack import options
+from support.waiting import until
+
+pytestmark = pytest.mark.anyio
+spec = pytest.mark.spec
+
+TYPED = "canary-TYPED/7f3a&b"
+HOOKED = 'canary-HOOKED "quoted" wört'
+PRINTED = "canary-PRINTED-55e1"
+LITERAL = "canary-LITERAL-0c9d"
+CANARIES = (TYPED, HOOKED, PRINTED, LITERAL)
+
+TALKATIVE = (
+    "import os, sys; sys.stderr.write('starting with ' + ' '.join(sys.argv[1:2]) + ' ' + os.environ['KEY'] + '\\n');"
+    "sys.stderr.flush(); os.execv(sys.argv[2], sys.argv[2:])"
+)
+CRASHING = "import os, sys; sys.stderr.write('bad key ' + os.environ['KEY'] + ' and ' + sys.argv[1]); sys.exit(3)"
+
+
+def prompt(input_id: str) -> dict[str, Any]:
+    return {"type": "promptString", "id": input_id, "description": "d", "password": True}
+
+
+INPUTS = [
+    prompt("typed"),
+    prompt("hooked"),
+    {
+        "type": "command",
+        "id": "printed",
+        "description": "d",
+        "command": "for to in 1 2; do printf canary-; echo PRINTED-55e1; done | tail -n 1 | tee /dev/stderr",
+    },
+]
+
+
+def stdio(name: str, script: str, *arguments: str) -> dict[str, Any]:
+    env = {"KEY": "${input:hooked}", "LITERAL": LITERAL}
+    parameters = {"command": sys.executable, "args": ["-c", script, "${input:typed}", *arguments], "env": env}
+    return {
+        "name": name,
+        "type": "stdio",
+        "server_parameters": parameters,
+        "default_tool_meta": {"auto_apply": True},
+        "reconnect": {"initial_delay_ms": 20, "max_delay_ms": 50},
+    }
+
+
+def everything(root: Path) -> str:
+    return "\n".join(path.read_text("utf-8", "replace") for path in root.rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def logged() -> Iterator[list[str]]:
+    """Every record of every library, as a handler formats it, with its traceback."""
+    lines: list[str] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(self.format(record))
+
+    root, handler = logging.getLogger(), Handler(logging.DEBUG)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield lines
+    root.removeHandler(handler)
+    root.setLevel(level)
+
+
+@spec("T-SEC-3", "R-INPUT-23", "R-SEC-1", "R-SEC-3", "T-PROJ-1", "R-LIFE-25")
+async def test_no_canary_leaves_the_computer_by_wire_log_error_diagnostics_or_disk(
+    tmp_path: Path, logged: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    def vault(request: InputRequest) -> str | None:
+        if request.id == "hooked":
+            return HOOKED
+        raise RuntimeError(f"the vault is sealed, and it held {TYPED}")
+
+    reached: list[Any] = []
+    environ = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "A2C_SMCP_typed": TYPED}
+    made = Computer.from_config(
+        {"name": "desk", "inputs": INPUTS},
+        options(
+            env=environ, secret_providers=[vault], project_root=str(tmp_path), log=reached.append, start_wait_s=0.0
+        ),
+    )
+    said: list[Any] = []
+    async with RecordingServer() as server:
+        async with made:
+            await made.connect(server.url, office="lab")
+            await made.mount(stdio("talkative srv", TALKATIVE, *fixtures.light_stdio("--tools", "echo,add")))
+            await made.mount(stdio("crashing srv", CRASHING))
+            await made.mount(
+                {
+                    "name": "far srv",
+                    "type": "streamable",
+                    "server_parameters": {
+                        "url": "http://127.0.0.1:1/mcp?key=${input:typed}&other=${input:printed}",
+                        "headers": {"Authorization": "Bearer ${input:printed}", "X-Literal": LITERAL},
+                    },
+                }
+            )
+
+            async def settled() -> bool:
+                seen = {status.bundle_id: status for status in (await made.diagnostics()).servers}
+                return seen["talkative_srv"].connection == "connected" and all(
+                    seen[one].connection == "error" for one in ("crashing_srv", "far_srv")
+                )
+
+            await until(settled, 15)
+            request = {"agent": "a", "req_id": "r", "computer": "desk"}
+            said.append(await server.ask("client:get_config", request))
+            said.append(await server.ask("client:get_tools", request))
+            said.append(await server.ask("client:get_resources", {**request, "mcp_server": "talkative_srv"}))
+            call = {**request, "tool_name": "talkative_srv__echo", "params": {"text": "hello"}, "timeout": 5}
+            said.append(await server.ask("client:tool_call", call))
+            diagnostics = msgspec.json.encode(await made.diagnostics()).decode()
+            for work in (
+                made.control("crashing_srv", "restart"),
+                made.connect("http://127.0.0.1:1"),
+                made.mount({"name": "bad", "type": "stdio", "server_parameters": {"env": {"A": LITERAL}}}),
+                made.manage.set_input("typed", 5.5),  # type: ignore[arg-type]
+            ):
+                try:
+                    said.append(repr(await work))
+                except SmcpError as error:
+                    said.append(repr((error, error.__dict__, error.__cause__, error.__context__)))
+            view = msgspec.json.encode([view.id for view in await made.manage.inputs()]).decode()
+        said += [server.handshakes, server.connects, server.events]
+    emitted = {
+        "wire and errors": json.dumps(said, default=str, ensure_ascii=False),
+        "logs": "\n".join(logged),
+        "log hook": repr(reached),
+        "diagnostics": diagnostics + view,
+        "disk": everything(tmp_path),
+        "terminal": "".join(capfd.readouterr()),
+    }
+    assert "starting with [REDACTED] [REDACTED]" in emitted["disk"]
+    assert "bad key [REDACTED] and [REDACTED]" in diagnostics
+    assert "hello" in emitted["wire and errors"]
+    assert "${input:typed}" in emitted["wire and errors"]
+    found = [
+        (place, canary)
+        for place, text in emitted.items()
+        for canary in CANARIES
+        if any(form in text for form in forms_of(canary))
+    ]
+    assert found == []
