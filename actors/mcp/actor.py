@@ -14,7 +14,7 @@ import msgspec
 
 from ...wire.codec import Attachment
 from ...wire.envelope import Address
-from ...wire.errors import BusError, PeerError
+from ...wire.errors import BusError
 from ...wire.message import Fact
 from ...wire.messages.mcp import (
     AnnounceAgain,
@@ -41,17 +41,10 @@ from ...wire.messages.mcp import (
 )
 from ...wire.messages.projection import EndStart, GetLaunchPlan, GrantStart
 from ...wire.messages.tools import CallQueued, ToolsRead
-from ...wire.payload import (
-    ErrorPayload,
-    authorization_failed,
-    authorization_required,
-    capability_missing,
-    mcp_server_not_found,
-    mcp_server_unreachable,
-)
+from ...wire.payload import capability_missing, mcp_server_not_found
 from ..kernel import Actor, handler, observer
 from . import outcome
-from .failures import AuthorizationFailed, RequestFailed, TimeLimitReached
+from .failures import RequestFailed
 from .life import Life
 from .lifecycle import (
     Begin,
@@ -68,9 +61,10 @@ from .lifecycle import (
 )
 from .listing import Kind
 from .opener import Opener
-from .reading import not_connected, read_failure
+from .reading import listing_failure, not_connected, read_failure
 from .session import PAGE_LIMIT, Session
 from .status import Counters, essence, server_status
+from .subscriptions import Wishes, updated_uri
 
 logger = logging.getLogger(__name__)
 
@@ -104,7 +98,7 @@ class McpSupervisor(Actor):
         self._prepared: LaunchPlan | None = None
         self._interactive = False
         self._drain = 0.0
-        self._wishes: dict[str, tuple[str, ...]] = {}
+        self._wishes = Wishes()
         self._session_number = 0
         self._counters = Counters()
         self._timer: asyncio.TimerHandle | None = None
@@ -172,12 +166,12 @@ class McpSupervisor(Actor):
     async def list_resources(self, message: ListResources) -> ResourcesPage:
         session = self._reachable()
         if not session.capabilities.resources:
-            raise _refused(capability_missing(self._bundle_id, "resources"))
+            raise capability_missing(self._bundle_id, "resources").to_error()
         self._suspect()
         try:
             page = await session.page("resources", message.cursor, timeout=PAGE_LIMIT)
         except RequestFailed as failure:
-            raise self._unreachable(failure) from failure
+            raise listing_failure(failure, self._bundle_id) from failure
         return ResourcesPage(Attachment(page.items), page.next_cursor)
 
     @handler(concurrent=READS)
@@ -203,13 +197,10 @@ class McpSupervisor(Actor):
 
     @handler(concurrent=READS)
     async def watch(self, message: WatchResources) -> Watched:
-        if message.uris:
-            self._wishes[message.channel] = message.uris
-        else:
-            self._wishes.pop(message.channel, None)
+        self._wishes.set(message.channel, message.uris)
         if self._life is None:
             return Watched(())
-        self._life.watch(self._watched())
+        self._life.watch(self._wishes.all())
         subscriptions = self._life.subscriptions
         live = await subscriptions.live(message.uris, PAGE_LIMIT) if subscriptions is not None else ()
         return Watched(live)
@@ -249,7 +240,7 @@ class McpSupervisor(Actor):
         elif method == "notifications/resources/list_changed":
             life.changed("resources")
         elif method == "notifications/resources/updated":
-            uri = _uri_of(params)
+            uri = updated_uri(params)
             if uri is not None:
                 self.publish(ResourceUpdated(self._bundle_id, uri))
 
@@ -290,7 +281,7 @@ class McpSupervisor(Actor):
             if prepared is not None:
                 self._table.law.policy = prepared.reconnect
             life = self._life = Life(self, self._opener, plan=prepared, older_only=self._older_only)
-            life.watch(self._watched())
+            life.watch(self._wishes.all())
             self.tasks.start_soon(life.run, name=f"{self.address} life")
         elif isinstance(order, End) and self._life is not None:
             self._life.end(self._drain if order.drain else 0.0)
@@ -378,7 +369,7 @@ class McpSupervisor(Actor):
     def _reachable(self) -> Session:
         session = self._session()
         if session is None:
-            raise _refused(mcp_server_not_found(self._bundle_id))
+            raise mcp_server_not_found(self._bundle_id).to_error()
         return session
 
     def _readable(self) -> Session:
@@ -386,16 +377,6 @@ class McpSupervisor(Actor):
         if session is None:
             raise not_connected()
         return session
-
-    def _unreachable(self, failure: RequestFailed) -> PeerError:
-        if isinstance(failure, AuthorizationFailed):
-            refused = authorization_failed if failure.code == 4007 else authorization_required
-            return _refused(refused(self._bundle_id))
-        reason = "timeout" if isinstance(failure, TimeLimitReached) else "upstream_error"
-        return _refused(mcp_server_unreachable(self._bundle_id, reason))
-
-    def _watched(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(uri for uris in self._wishes.values() for uri in uris))
 
     def _suspect(self) -> None:
         if self._life is not None:
@@ -413,15 +394,3 @@ class McpSupervisor(Actor):
         if known is None or essence(known) != essence(status):
             self._published = status
             self.publish(ServerStatusChanged(status))
-
-
-def _refused(payload: ErrorPayload) -> PeerError:
-    return payload.to_error()
-
-
-def _uri_of(params: msgspec.Raw) -> str | None:
-    try:
-        uri = msgspec.json.decode(params, type=dict[str, msgspec.Raw])["uri"]
-        return msgspec.json.decode(uri, type=str)
-    except (msgspec.MsgspecError, KeyError):
-        return None

@@ -1,11 +1,12 @@
-"""What a failed read means to the channels that asked for it: one error for each way to fail (`ReadResource`).
+"""What a failed read or listing means to whoever asked: one error for each way to fail.
 
 Pure. Only the code tells the ways apart, so that no text of a server decides anything.
 """
 
 from __future__ import annotations
 
-from ...wire.errors import AuthError, NetworkError, SmcpError
+from ...wire.errors import AuthError, NetworkError, PeerError, SmcpError
+from ...wire.payload import authorization_failed, authorization_required, mcp_server_unreachable
 from .failures import AuthorizationFailed, ErrorAnswer, RequestFailed, TimeLimitReached
 
 NOT_FOUND = -32002
@@ -32,3 +33,12 @@ def read_failure(failure: RequestFailed, *, modern: bool = False) -> SmcpError:
     if isinstance(failure, ErrorAnswer) and failure.code in ((NOT_FOUND, INVALID_PARAMS) if modern else (NOT_FOUND,)):
         return NetworkError("the MCP server has no such resource", code="resource_not_found")
     return NetworkError("the MCP server could not answer the read", code="upstream_error")
+
+
+def listing_failure(failure: RequestFailed, bundle_id: str) -> PeerError:
+    """What an Agent is told of a page that could not be had. Spec: W-RES-3, DEC-34."""
+    if isinstance(failure, AuthorizationFailed):
+        refused = authorization_failed if failure.code == 4007 else authorization_required
+        return refused(bundle_id).to_error()
+    reason = "timeout" if isinstance(failure, TimeLimitReached) else "upstream_error"
+    return mcp_server_unreachable(bundle_id, reason).to_error()

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 
+import msgspec
+
 from .failures import RequestFailed
 from .session import Session
 
@@ -138,3 +140,27 @@ class Subscriptions:
     def _note(self, text: str) -> None:
         if text not in self._notes and len(self._notes) < 16:
             self._notes.append(text)
+
+
+class Wishes:
+    """The URIs each channel wants to be told about; they outlive sessions (C-DESK-8)."""
+
+    def __init__(self) -> None:
+        self._by_channel: dict[str, tuple[str, ...]] = {}
+
+    def set(self, channel: str, uris: tuple[str, ...]) -> None:
+        """Replaces what a channel wants."""
+        self._by_channel[channel] = uris
+
+    def all(self) -> tuple[str, ...]:
+        """What anybody wants, each once, in the order it was first wanted."""
+        return tuple(dict.fromkeys(uri for uris in self._by_channel.values() for uri in uris))
+
+
+def updated_uri(params: msgspec.Raw) -> str | None:
+    """The URI of a `notifications/resources/updated`; `None` where it has none."""
+    try:
+        uri = msgspec.json.decode(params, type=dict[str, msgspec.Raw])["uri"]
+        return msgspec.json.decode(uri, type=str)
+    except (msgspec.MsgspecError, KeyError):
+        return None
