@@ -19,6 +19,7 @@ from ..wire.messages.management import (
     AnswerApproval,
     ChangeSettings,
     ClearInputs,
+    DeclareServer,
     GetPendingDifferences,
     InputView,
     ListInputs,
@@ -99,6 +100,23 @@ class Manage:
     async def approve_all(self) -> ManagementResult:
         """Approves every server of the project, those to come included."""
         return await self._operate(AnswerApproval("approve_all"), mutates=True)
+
+    # -- servers --------------------------------------------------------------------------
+
+    async def declare(
+        self, server: Mapping[str, Any], scope: WritableScope = "local", *, expected_revision: str | None = None
+    ) -> ManagementResult:
+        """Adds or changes a server in a file and mounts it; the object is written as it is given (R-CORE-9).
+
+        An identity that a file holds already is changed there, whatever the scope (R-FILE-11).
+
+        Raises:
+            ConfigValidationError: The object is faulty, or the file cannot be understood.
+            ConflictError: The name is another server's in that file (`name_taken`), or the file is held or another.
+            PolicyError: Policy declares this identity.
+        """
+        message = DeclareServer(Attachment(to_json(dict(server))), scope, expected_revision)
+        return await self._operate(message, mutates=True)
 
     # -- settings and files -----------------------------------------------------------------
 

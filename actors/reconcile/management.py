@@ -21,6 +21,7 @@ from ...wire.messages.management import (
     AnswerApproval,
     ChangeSettings,
     ClearInputs,
+    DeclareServer,
     GetPendingDifferences,
     InputViews,
     ListInputs,
@@ -36,6 +37,7 @@ from ...wire.messages.projection import ChangeResult, PendingApproval
 from ..kernel import Actor, handler
 from .composition import Composition
 from .computer_config import ComputerConfig
+from .declaring import declare, read_declared
 from .held import Held
 from .input_views import supplied_by, view_of
 from .inputs import Definition
@@ -203,6 +205,21 @@ class Management(Actor):
             )
             await self._absorb()
         return outcome_of_settings(changed, warnings, patch, message.scope, self._composition.picture.settings)
+
+    @handler(concurrent=16)
+    async def declare_server(self, message: DeclareServer) -> ManagementResult:
+        """Writes a declaration and mounts it."""
+        raw = load(message.server.data, "server")
+        bundle_id = read_declared(raw).bundle_id
+        async with self._turn:
+            winner = self._held.servers.get(bundle_id)
+            changed, scope = await anyio.to_thread.run_sync(
+                declare, raw, message.scope, self._files, winner, message.expected_revision
+            )
+            await self._absorb()
+            after = self._member(bundle_id)
+        shadow = None if after.origin == scope else after.source
+        return ManagementResult(changed, shadow is None, shadow, scope)
 
     @handler(concurrent=16)
     async def reload(self, _: ReloadFiles) -> ManagementResult:

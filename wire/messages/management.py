@@ -117,6 +117,18 @@ class ChangeSettings(Ask[ManagementResult]):
     expected_revision: str | None = None
 
 
+class DeclareServer(Ask[ManagementResult]):
+    """Writes a server object (JSON) into the file of a scope, or where its identity stands already (R-FILE-11).
+
+    In `project` and `local` that approves it as well (R-GATE-14). Raises `ConfigValidationError`, `ConflictError`
+    (`name_taken`, `stale_write`, `lock_timeout`), `PolicyError`.
+    """
+
+    server: Attachment
+    scope: WritableScope = "local"
+    expected_revision: str | None = None
+
+
 class ReloadFiles(Ask[ManagementResult]):
     """Absorbs what changed on disk since the files were read (R-PLUGIN-26)."""
 

@@ -16,6 +16,7 @@ from smcp_runtime.wire.messages.management import (
     AnswerApproval,
     ChangeSettings,
     ClearInputs,
+    DeclareServer,
     GetPendingDifferences,
     InputView,
     ListInputs,
@@ -381,6 +382,96 @@ class TestGate:
         with pytest.raises(ConfigValidationError) as caught:
             await files.answer("approve", "ghost")
         assert caught.value.code == "unknown_server"
+
+
+class TestDeclaring:
+    async def declare(self, files: Files, server: Any, scope: Any = "local") -> ManagementResult:
+        text = Attachment(json.dumps(server).encode())
+        return await files.world.bus.ask(RECONCILE, DeclareServer(text, scope))
+
+    def mcp(self, files: Files, scope: str) -> Any:
+        return json.loads(files.paths[scope][1].read_text())
+
+    @spec("R-GATE-14", "R-CORE-3", "R-CORE-9", "R-FILE-14")
+    @pytest.mark.parametrize("scope", ["project", "local"])
+    async def test_declaring_in_a_project_is_written_as_given_approved_and_mounted(
+        self, files: Files, scope: str
+    ) -> None:
+        await files.start()
+        raw = {"name": "My Server", **server("run", args=["${input:t}"])}
+        result = await self.declare(files, raw, scope)
+        assert (result.changed, result.effective, result.written_scope) == (True, True, scope)
+        assert self.mcp(files, scope) == {"servers": {"My Server": server("run", args=["${input:t}"])}}
+        local = files.read("local")
+        assert local["enabledMcpjsonServers"] == ["My_Server"]
+        assert list(local["approvedMcpServerFingerprints"]) == ["My_Server"]
+        await files.world.until(lambda: ("start", "My_Server") in files.world.orders)
+
+    async def test_declaring_for_the_user_needs_no_approval(self, files: Files) -> None:
+        await files.start()
+        await self.declare(files, {"name": "a", **server()}, "user")
+        await files.world.until_listed("a__echo")
+        assert files.read("local") is None
+
+    @spec("R-FILE-11", "R-FILE-9", "R-MCP-9")
+    async def test_an_identity_is_changed_where_it_stands_and_what_else_is_there_stays(self, files: Files) -> None:
+        path = files.write(
+            files.paths["user"][1],
+            '{\n  // mine\n  "mcpServers": {"a": {"command": "old", "args": ["x"]}, "broken": 5}\n}\n',
+        )
+        await files.start()
+        result = await self.declare(files, {"name": "a", "command": "new"}, "project")
+        assert (result.written_scope, result.effective) == ("user", True)
+        assert not files.paths["project"][1].exists()
+        text = path.read_text()
+        assert "// mine" in text
+        assert '"broken": 5' in text
+        assert json.loads(text.replace("// mine", ""))["mcpServers"]["a"] == {"command": "new"}
+        await files.world.until(
+            lambda: files.world.plans.get("a", [])[-1:] and files.world.plans["a"][-1].command == "new"
+        )
+
+    @spec("R-FILE-11")
+    async def test_of_several_scopes_the_highest_writable_one_is_changed(self, files: Files) -> None:
+        for scope in ("user", "project", "local"):
+            files.declare(scope, a=server(scope))
+        await files.start()
+        assert (await self.declare(files, {"name": "a", **server("new")}, "user")).written_scope == "local"
+        assert self.mcp(files, "project")["servers"]["a"] == server("project")
+
+    @spec("R-MCP-9")
+    async def test_a_server_with_an_explicit_identity_can_be_renamed(self, files: Files) -> None:
+        files.declare("user", old={**server(), "bundle_id": "fixed"})
+        await files.start()
+        await self.declare(files, {"name": "new", "bundle_id": "fixed", **server()}, "user")
+        assert list(self.mcp(files, "user")["servers"]) == ["new"]
+
+    @spec("R-FILE-13", "R-GATE-16")
+    async def test_a_declaration_below_another_layer_says_what_stands_above_it(self, files: Files) -> None:
+        await files.start(["a"])
+        result = await self.declare(files, {"name": "a", **server("mine")}, "user")
+        assert (result.changed, result.effective, result.shadowed_by) == (True, False, "config")
+        assert (await files.world.plan("a")).command == "a"
+
+    @pytest.mark.parametrize(
+        ("raw", "error", "code"),
+        [
+            ({"name": "p", **server()}, PolicyError, "policy_shadowed"),
+            ({"name": "taken", "bundle_id": "other", **server()}, ConflictError, "name_taken"),
+            ({"name": "x", "type": "stdio", "server_parameters": {"command": 5}}, ConfigValidationError, "wrong_type"),
+        ],
+    )
+    async def test_what_may_not_be_declared_is_refused_before_anything_is_written(
+        self, files: Files, raw: Any, error: type[SmcpError], code: str
+    ) -> None:
+        files.declare("policy", p=server())
+        files.declare("user", taken=server())
+        before = self.mcp(files, "user")
+        await files.start()
+        with pytest.raises(error) as caught:
+            await self.declare(files, raw, "user")
+        assert caught.value.code == code
+        assert self.mcp(files, "user") == before
 
 
 class TestInputs:
