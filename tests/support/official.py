@@ -85,9 +85,9 @@ class Official:
     def __init__(self, python: Path, peers: Peers) -> None:
         self._python, self._peers = python, peers
 
-    async def server(self) -> OfficialPeer:
-        """A Server on a free port; its URL is `facts["url"]`."""
-        return await self._start("server.py")
+    async def server(self, port: int = 0) -> OfficialPeer:
+        """A Server on this port, or on a free one; its URL is `facts["url"]`."""
+        return await self._start("server.py", str(port))
 
     async def computer(
         self, url: str, office: str, name: str = "official-computer", *, servers: Sequence[dict[str, Any]] = ()

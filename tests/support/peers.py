@@ -147,7 +147,9 @@ class Peer:
 
     def kill(self, family: Sequence[psutil.Process] = ()) -> None:
         """SIGKILL at once for it, its process group and its descendants."""
-        for process in {*family, *self.descendants()}:
+        descendants = self.descendants()
+        self._process.kill()  # first: it shall not see its children die
+        for process in {*family, *descendants}:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()  # compares the creation time first, so a reused pid is safe
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -1,18 +1,19 @@
-"""The official Server on a free port of the loopback interface: ``server.py``. Serves until stdin ends."""
+"""The official Server on the loopback interface: ``server.py [PORT]``, by default a free one; serves until stdin ends."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 
 import uvicorn
 from a2c_smcp.testing.server import create_local_async_server
 from commands import obey, ready
 
 
-async def main() -> None:
+async def main(port: int = 0) -> None:
     """Until stdin ends."""
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = socket.create_server(("127.0.0.1", port))
     _, _, app = create_local_async_server()
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
     serving = asyncio.create_task(server.serve(sockets=[listening]))  # its socket takes connections already
@@ -24,4 +25,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(*map(int, sys.argv[1:])))
