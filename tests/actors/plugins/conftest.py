@@ -77,8 +77,9 @@ class Home:
 
     def active(self) -> Baseline:
         """What would contribute."""
+        recovered = self.boot()
         settings = self.settings()
-        return baseline(self.boot(), settings, rules_of(settings))
+        return baseline(recovered, settings, rules_of(settings))
 
     def declare(self, repository: Repository, name: str = "acme", *, scope: str = "user", **more: Any) -> None:
         self.say(scope, extraKnownMarketplaces={name: {"source": {"type": "git", "url": repository.url}}}, **more)
