@@ -7,6 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from support.leftovers import nothing_left
+from support.places import own_places
+
+__all__ = ["own_places"]
 
 
 @pytest.fixture(autouse=True)

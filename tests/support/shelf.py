@@ -13,7 +13,7 @@ Resource = dict[str, Any]
 SHELF_TOOLS = "echo,put,drop,subscriptions,pid,sleep"
 
 
-def shelf(folder: Path, name: str, resources: Iterable[Resource], *flags: str, **more: Any) -> dict[str, Any]:
+def shelf(folder: Path, name: str, resources: Iterable[Resource], /, *flags: str, **more: Any) -> dict[str, Any]:
     """The entry of a server called `name (display)` that serves these resources; its bundle_id is `name_display`."""
     file = folder / f"{name}.json"
     file.write_text(json.dumps(list(resources)))
