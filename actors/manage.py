@@ -33,6 +33,7 @@ from ..wire.messages.management import (
     WritableScope,
 )
 from ..wire.messages.projection import ChangeResult, GetProjectionStatus, PendingApproval
+from .plugins.manage import ManagePlugins
 
 R = TypeVar("R")
 
@@ -48,6 +49,7 @@ class Manage:
 
     def __init__(self, operate: Operate) -> None:
         self._operate = operate
+        self.plugins = ManagePlugins(operate)
 
     # -- inputs ---------------------------------------------------------------------------
 

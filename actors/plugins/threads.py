@@ -16,11 +16,18 @@ R = TypeVar("R")
 async def in_thread(site: Site, work: Callable[[Site], R]) -> R:
     """Runs `work` with a site whose git can be stopped, and stops it when this is cancelled."""
     own = site.stoppable()
+    outcome: list[R] = []
+    failure: Exception | None = None
     async with anyio.create_task_group() as group:
         group.start_soon(_stop_on_cancel, own)
-        done = await anyio.to_thread.run_sync(work, own)
+        try:
+            outcome.append(await anyio.to_thread.run_sync(work, own))
+        except Exception as error:  # raised below, as itself and not as a group
+            failure = error
         group.cancel_scope.cancel()
-    return done
+    if failure is not None:
+        raise failure
+    return outcome[0]
 
 
 async def _stop_on_cancel(site: Site) -> None:
