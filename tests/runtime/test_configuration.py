@@ -202,7 +202,9 @@ class TestIntent:
             assert lapsed.bundle_id.startswith("bundle_")
 
     @spec("R-GATE-16", "R-SCOPE-7")
-    async def test_what_is_mounted_below_a_flag_file_changes_nothing_that_runs(self, place: Place, tmp_path: Path) -> None:
+    async def test_what_is_mounted_below_a_flag_file_changes_nothing_that_runs(
+        self, place: Place, tmp_path: Path
+    ) -> None:
         flag = place.write(tmp_path / "flag.json", {"servers": {"srv": light("srv", tools="add")}})
         async with place.computer(config(light("srv")), flag_mcp_config=[str(flag)]) as made:
             pids = processes()
