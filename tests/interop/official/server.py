@@ -1,4 +1,4 @@
-"""The official Server on the loopback interface: ``server.py [PORT]``, by default a free one; serves until stdin ends."""
+"""The official Server on the loopback: ``server.py [PORT]`` (a free one by default). Serves until stdin ends."""
 
 from __future__ import annotations
 
