@@ -40,7 +40,6 @@ _reply_type = functools.cache(reply_type)
 DEFAULT_TIMEOUT = 30.0
 """Seconds an ask or tell may take when its caller names no limit and works under none."""
 
-
 OVERTIME = 0.5
 """Seconds beyond its deadline for which a message that left for another process waits to hear how far it came."""
 
@@ -61,6 +60,7 @@ class Bus:
         self.gateway: Gateway | None = None
         self.closed = False
         self._receivers: dict[Address, Receiver] = {}
+        self._finishing: dict[Address, Receiver] = {}
         self._down: dict[Address, str] = {}
         self._observers: dict[str, dict[Address, Receiver]] = {}
         self._pending: dict[int, Pending] = {}
@@ -136,13 +136,11 @@ class Bus:
             Undeliverable, Overloaded, BusClosed: It was refused; it will not be executed.
             DeadlineExceeded: It left for another process and no receipt came back.
         """
-        context = current.get()
-        await self._send(self._envelope("tell", target, message, context, timeout))
+        await self._send(self._envelope("tell", target, message, current.get(), timeout))
 
     def tell_nowait(self, target: Address, message: Tell) -> bool:
         """Sends a tell without a receipt; `False` when it was refused on the spot."""
-        context = current.get()
-        envelope = self._envelope("tell", target, message, context, None)
+        envelope = self._envelope("tell", target, message, current.get(), None)
         envelope.id = 0
         envelope.deadline = math.inf
         return not self.closed and self.dispatch(envelope)
@@ -181,7 +179,11 @@ class Bus:
 
     def detach(self, address: Address, why: str | None = None) -> None:
         """Takes an address down. With `why` it will be back: asks fail as `ActorLost`, else as `Undeliverable`."""
-        self._receivers.pop(address, None)
+        receiver = self._receivers.pop(address, None)
+        self._finishing.pop(address, None)
+        if receiver is not None:
+            # What it still works on must hear when nobody waits any more; it is detached again when it has ended.
+            self._finishing[address] = receiver
         if why is None:
             self._down.pop(address, None)
         else:
@@ -198,14 +200,10 @@ class Bus:
 
     def unsubscribe(self, subject: str, address: Address) -> None:
         """Ends a subscription; unknown ones are fine."""
-        observers = self._observers.get(subject)
-        if observers is None:
-            return
+        observers = self._observers.get(subject, {})
         observers.pop(address, None)
-        if not observers:
-            del self._observers[subject]
-            if self.gateway is not None:
-                self.gateway.unobserve(subject)
+        if not observers and self._observers.pop(subject, None) is not None and self.gateway is not None:
+            self.gateway.unobserve(subject)
 
     def addresses(self) -> tuple[Address, ...]:
         """Local addresses that are up."""
@@ -229,7 +227,8 @@ class Bus:
         if envelope.chain and receiver.is_serial(envelope.subject):
             circle = self._waits.closes(envelope)
             if circle is not None:
-                self.settle(envelope.id, AskCycle(f"actors would wait for each other: {' → '.join(circle)}"))
+                text = f"actors would wait for each other: {' → '.join(circle)}"
+                self.settle(envelope.id, AskCycle(text, details={"executed": "no"}))
                 return False
             self._note_wait(envelope)
         envelope.enqueued_at = self.clock()
@@ -376,7 +375,7 @@ class Bus:
         self.settle(envelope.id, error)
 
     def _interrupt(self, envelope: Envelope) -> Whereabouts | None:
-        receiver = self._receivers.get(envelope.target)
+        receiver = self._receivers.get(envelope.target) or self._finishing.get(envelope.target)
         if receiver is not None:
             return receiver.cancel(envelope.id)
         return self.gateway.cancel(envelope) if self.gateway is not None else None
@@ -386,7 +385,8 @@ class Bus:
         if pending is None:
             return
         envelope = pending.envelope
-        gateway = None if envelope.target in self._receivers else self.gateway
+        here = envelope.target in self._receivers or envelope.target in self._finishing
+        gateway = None if here else self.gateway
         if gateway is not None and not pending.overtime and gateway.has_left(envelope):
             pending.overtime = True
             self._deadlines.add(envelope_id, self.clock() + OVERTIME)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 
 from ...bus import Answer, Bus, Mailbox, Verdict
@@ -24,7 +25,7 @@ from ...bus.measure import Outcome
 from ...bus.slot import FutureSlot, Slot, slot_type
 from ...wire.codec import decode, encode
 from ...wire.envelope import Address, Envelope
-from ...wire.errors import ActorLost, SmcpError, Undeliverable, from_failure, to_failure
+from ...wire.errors import ActorLost, BusError, SmcpError, Undeliverable, from_failure, to_failure
 from ...wire.message import Fact, Message
 from .actor import Actor, Tasks
 from .declare import HandlerSpec, handler_table
@@ -214,7 +215,7 @@ class Runner:
                 raise
             if not isinstance(error, SmcpError):
                 _log_crash(self.address, envelope.subject, error)
-            self._bus.settle(envelope.id, error if isinstance(error, SmcpError) else from_failure(to_failure(error)))
+            self._bus.settle(envelope.id, _failure_of(error))
         finally:
             # A life that ends under a handler settles it as unknown: it may have done its work already.
             if end == "cancelled":
@@ -274,6 +275,18 @@ class Runner:
     def _admitted(self, envelope: Envelope) -> None:
         if envelope.kind == "tell":
             self._bus.settle(envelope.id, None)
+
+
+def _failure_of(error: Exception) -> SmcpError:
+    """What the asker is told of a handler that raised.
+
+    A handler may pass on what became of an ask of its own; that this one was not executed says nothing of the handler,
+    which did run.
+    """
+    if isinstance(error, BusError) and error.details.get("executed") == "no":
+        failure = to_failure(error)
+        return from_failure(msgspec.structs.replace(failure, details={**failure.details, "executed": "unknown"}))
+    return error if isinstance(error, SmcpError) else from_failure(to_failure(error))
 
 
 def _log_crash(address: Address, subject: str, error: BaseException) -> None:

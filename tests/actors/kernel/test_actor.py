@@ -153,6 +153,15 @@ async def test_a_nested_ask_inherits_the_deadline_of_its_message(bus: Bus, nurse
         other.gate.set()
 
 
+async def test_what_became_of_a_nested_ask_is_not_said_of_the_handler_that_made_it(
+    bus: Bus, nursery: Nursery
+) -> None:
+    await nursery.start()
+    with pytest.raises(Undeliverable) as lost:
+        await bus.ask(A, KernelVisit(("nobody",)))
+    assert lost.value.details["executed"] == "unknown"
+
+
 async def test_a_message_the_actor_does_not_understand_is_refused(
     bus: Bus, supervisor: object, nursery: Nursery
 ) -> None:
@@ -284,6 +293,22 @@ class TestEndOfALife:
                 actor.gate.set()
         assert replies == ["held"]
         assert actor.said_goodbye
+
+    async def test_a_handler_that_is_finishing_still_hears_that_nobody_waits_any_more(
+        self, bus: Bus, nursery: Nursery
+    ) -> None:
+        sample = await nursery.start(stop_timeout=4.0)
+        with anyio.fail_after(3):
+            async with anyio.create_task_group() as group:
+                group.start_soon(bus.ask, A, KernelHold())
+                await sample.entered.wait()
+                async with anyio.create_task_group() as stopping:
+                    stopping.start_soon(nursery.supervisor.stop_child, A)
+                    while A in bus.addresses():
+                        await anyio.sleep(0)
+                    group.cancel_scope.cancel()
+                    with anyio.CancelScope(shield=True):
+                        await sample.interrupted.wait()
 
     async def test_asks_to_an_actor_between_two_lives_fail_at_once_as_not_executed(
         self, bus: Bus, nursery: Nursery
