@@ -12,6 +12,7 @@ from typing import Any
 from ...wire.errors import ConfigValidationError, Finding
 from .computer_config import ComputerConfig
 from .declaration import Declaration, read_mcp_file
+from .files.atomic import read_file
 from .findings import Findings
 from .json_text import load
 from .server_entry import ServerEntry
@@ -67,14 +68,14 @@ def merge_settings(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str,
 
 
 def _read(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        reason = f"cannot be read: {error.strerror or type(error).__name__}"
-        raise ConfigValidationError(
-            f"{path}: {reason}",
-            code="unreadable",
-            field="$",
-            source=path,
-            findings=(Finding("$", reason, code="unreadable", source=path),),
-        ) from None
+    data = read_file(Path(path))
+    if data is not None:
+        return data
+    reason = "cannot be read: there is no such file"
+    raise ConfigValidationError(
+        f"{path}: {reason}",
+        code="unreadable",
+        field="$",
+        source=path,
+        findings=(Finding("$", reason, code="unreadable", source=path),),
+    )
