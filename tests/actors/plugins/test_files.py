@@ -25,8 +25,7 @@ from smcp_runtime.wire.errors import (
     SmcpError,
 )
 from support.marketplaces import catalog, fleet, harbour, plugin, skill, stdio, write
-
-from .conftest import Home
+from support.plugin_home import Home
 
 spec = pytest.mark.spec
 AUDIT = "audit@acme"
