@@ -3,5 +3,6 @@
 from .actor import SkillActor
 from .projection import LastList
 from .settings import SkillSettings
+from .skillenv import script_environment
 
-__all__ = ["LastList", "SkillActor", "SkillSettings"]
+__all__ = ["LastList", "SkillActor", "SkillSettings", "script_environment"]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from smcp_runtime.actors.reconcile import directories
+from smcp_runtime.actors.reconcile.options import RuntimeOptions
 from smcp_runtime.wire.messages.skills import PluginSkills
 
 from .conftest import Bench, refused, resource, skill_md, write_skill
@@ -90,6 +92,28 @@ class TestList:
 
 
 class TestRoots:
+    @spec("C-SKILL-54", "C-SEC-10", "C-SKILL-11", "R-FILE-1")
+    async def test_only_the_registry_says_where_a_package_lies(self, bench: Bench, tmp_path: Path) -> None:
+        home = directories.resolve(RuntimeOptions(env={"A2C_SKILL_HOME": str(bench.home)})).home
+        assert home == bench.home
+        write_skill(tmp_path / "real", "somewhere", body="real")
+        (tmp_path / "root").mkdir()
+        (tmp_path / "root" / "a").symlink_to(tmp_path / "real" / "somewhere")
+        for decoy in (
+            bench.user / "a",
+            bench.home / "a",
+            bench.home / "mcp" / "srv" / "s",
+            bench.home / "marketplace" / "p" / "s",
+        ):
+            write_skill(decoy.parent, decoy.name, body="decoy")
+        bench.roots = (str(tmp_path / "root"),)
+        await bench.start()
+        await bench.serve("srv")
+        assert await bench.body("a") == "real"
+        for name in ("mcp:srv:s", "p:s", "s"):
+            assert await refused(bench.file(name)) == (4014, {"name": name})
+            assert await refused(bench.slice(name, "SKILL.md")) == (4018, {"reason": "gone"})
+
     @spec("C-SKILL-50", "C-SKILL-56", "R-FILE-2")
     async def test_a_rescan_registers_updates_and_orphans(self, bench: Bench) -> None:
         write_skill(bench.user, "a")
@@ -201,6 +225,7 @@ class TestServers:
             "srv", "skill://h/s", {"SKILL.md": skill_md("s"), "big.bin": bytes(50_000)}, version="7"
         )
         await bench.until_names("mcp:srv:s")
+        await bench.until_told(1)
         return bench
 
     @spec("C-SKILL-6", "C-SKILL-7", "C-SKILL-12", "C-SKILL-15")

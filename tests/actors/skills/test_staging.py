@@ -350,6 +350,13 @@ class TestRuns:
         await ready.serve_files("fast", "skill://h/y", {"SKILL.md": skill_md("y")})
         await ready.until_names("mcp:fast:y")
 
+    @spec("C-SKILL-8", "C-SKILL-7")
+    async def test_tags_come_from_the_header_and_never_from_the_servers_metadata(self, ready: Bench) -> None:
+        meta = {"tags": ["server"], "a2c_tool_meta": {"tags": ["server"]}}
+        await ready.serve_files("srv", ROOT, {"SKILL.md": skill_md("s", tags="[mine]")}, **meta)
+        await ready.until_names("mcp:srv:s")
+        assert [skill["tags"] for skill in await ready.skills()] == [["mine"]]
+
     @spec("C-SKILL-23")
     async def test_a_local_secrets_file_survives_a_new_package(self, ready: Bench) -> None:
         await ready.serve_files("srv", ROOT, {"SKILL.md": skill_md("s")})
