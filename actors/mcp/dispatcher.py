@@ -209,6 +209,9 @@ class RawDispatcher:
         if self.closed.done():
             return
         self.closed.set_result(failure)
+        if isinstance(failure, ConnectionLost) and failure.executed == "no":
+            # that nothing more can be sent says nothing about what has been sent already
+            failure = ConnectionLost(str(failure))
         for waiting in self._waiting.values():
             if not waiting.answer.done():
                 waiting.answer.set_exception(failure)

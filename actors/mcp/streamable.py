@@ -202,10 +202,15 @@ class StreamableConnection:
             seen = progress.last_id
             await asyncio.sleep(RETRY if progress.retry is None else progress.retry)
             headers = {**self._headers(), **LISTEN, RESUME_HEADER: progress.last_id}
-            async with exchange(self._client, "GET", self._plan.url, headers=headers) as resumed:
-                if resumed.status_code >= 400:
-                    break
-                await self._read_events(resumed, progress, request_id)
+            try:
+                async with exchange(self._client, "GET", self._plan.url, headers=headers) as resumed:
+                    if resumed.status_code >= 400:
+                        break
+                    await self._read_events(resumed, progress, request_id)
+            except (RequestFailed, httpx2.HTTPError) as error:
+                # the attempt was not sent, or was refused; the request itself was taken long before
+                kind = ConnectionLost if is_unreachable(failure_of(error)) else UpstreamFailed
+                raise kind("the answer stream broke and could not be taken up again") from error
             if progress.last_id != seen:
                 attempts = 0
         self._unanswered(request_id, UpstreamFailed("the answer stream ended without an answer"))

@@ -27,6 +27,7 @@ class HttpServer:
         listening: Whether there is a GET stream.
         sessions: Ids the server knows.
         break_answers: End each answer stream after a first, empty event; the answer comes to whoever resumes it.
+        hold: Do not even end that of a call; set when one is held.
     """
 
     def __init__(self) -> None:
@@ -42,6 +43,7 @@ class HttpServer:
         self.gets = 0
         self.stream_answers = False
         self.break_answers = False
+        self.hold: asyncio.Event | None = None
         self._owed: dict[str, bytes] = {}
         self.url = self.sse_url = ""
         self.close: Callable[[], Awaitable[None]]
@@ -130,6 +132,9 @@ class HttpServer:
             event_id = f"event-{message['id']}"
             self._owed[event_id] = data
             await response.write(f"id: {event_id}\nretry: 20\ndata:\n\n".encode())
+            if self.hold is not None and message["method"] == "tools/call":
+                self.hold.set()
+                await asyncio.sleep(60)
             await response.write_eof()
             return response
         await response.write(b"event: message\r\ndata: " + data[:10])

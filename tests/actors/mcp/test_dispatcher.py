@@ -150,6 +150,16 @@ async def test_the_end_of_the_connection_ends_everything_in_flight_at_once() -> 
     assert refused.value.executed == "no"
 
 
+@spec("DEC-10")
+async def test_what_was_sent_before_a_server_became_unreachable_is_not_called_unsent() -> None:
+    wire = Wire()
+    task = await asked(wire)
+    wire.dispatcher.close(ConnectionLost("nobody listens any more", sent=False))
+    with pytest.raises(ConnectionLost, match="nobody listens") as lost:
+        await task
+    assert lost.value.executed == "unknown"
+
+
 @spec("DEC-11")
 async def test_only_progress_for_its_own_token_renews_the_idle_limit_of_a_call() -> None:
     wire = Wire()

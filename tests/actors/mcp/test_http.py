@@ -79,6 +79,27 @@ class TestServing:
         assert server.methods().count("tools/call") == 1
 
     @spec("DEC-10", "C-6")
+    @pytest.mark.parametrize("listening", [True, False])
+    async def test_a_call_whose_server_cannot_be_reached_again_may_have_been_executed(
+        self, host: Host, server: HttpServer, listening: bool
+    ) -> None:
+        server.listening = listening
+        await host.start(plan(server, reconnect=NEVER))
+        server.stream_answers = server.break_answers = True
+        server.hold = asyncio.Event()
+        outcomes: list[ToolOutcome] = []
+
+        async def call() -> None:
+            outcomes.append(await host.call("web", "echo", timeout=20.0))
+
+        with anyio.fail_after(5.0):
+            async with anyio.create_task_group() as group:
+                group.start_soon(call)
+                await server.hold.wait()
+                await server.close()
+        assert [(outcome.ended, outcome.executed) for outcome in outcomes] == [("failed", "unknown")]
+
+    @spec("DEC-10", "C-6")
     @pytest.mark.parametrize(
         "answer",
         [
