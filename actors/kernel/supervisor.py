@@ -83,6 +83,7 @@ class _Child:
         self.incarnation = 0
         self.history = History(spec.policy)
         self.reason: str | None = None
+        self.up_at: float | None = None
         self.runner: Runner | None = None
         self.life: anyio.CancelScope | None = None
         self.wanted = True
@@ -201,11 +202,12 @@ class Supervisor:
         address = child.spec.address
         try:
             while child.wanted:
-                began = self._bus.clock()
                 crashed = await self._live(child)
                 if not child.wanted or not child.first_start.is_set() or not self._restarts(child, crashed=crashed):
                     break
-                decision = child.history.failed(started_at=began, now=self._bus.clock())
+                now = self._bus.clock()
+                # A life that never came up was not stable, however long its start took.
+                decision = child.history.failed(started_at=now if child.up_at is None else child.up_at, now=now)
                 await self._wait_for_next(child, decision)
         finally:
             child.state = "stopped"
@@ -221,7 +223,7 @@ class Supervisor:
         spec = child.spec
         child.incarnation += 1
         child.state = "starting"
-        child.reason = None
+        child.reason = child.up_at = None
         try:
             with anyio.CancelScope() as child.life:
                 child.runner = Runner(
@@ -243,6 +245,7 @@ class Supervisor:
 
     def _up(self, child: _Child) -> None:
         child.state = "up"
+        child.up_at = self._bus.clock()
         child.first_start.set()
         self._bus.publish(ActorUp(child.spec.address, child.incarnation))
         if not child.wanted and child.runner is not None:

@@ -23,6 +23,7 @@ from smcp_runtime.wire.errors import (
     Undeliverable,
 )
 from smcp_runtime.wire.messages.kernel import ActorDown, ActorUp
+from support.waiting import until
 
 from .conftest import Nursery
 from .sample import (
@@ -153,9 +154,7 @@ async def test_a_nested_ask_inherits_the_deadline_of_its_message(bus: Bus, nurse
         other.gate.set()
 
 
-async def test_what_became_of_a_nested_ask_is_not_said_of_the_handler_that_made_it(
-    bus: Bus, nursery: Nursery
-) -> None:
+async def test_what_became_of_a_nested_ask_is_not_said_of_the_handler_that_made_it(bus: Bus, nursery: Nursery) -> None:
     await nursery.start()
     with pytest.raises(Undeliverable) as lost:
         await bus.ask(A, KernelVisit(("nobody",)))
@@ -304,8 +303,7 @@ class TestEndOfALife:
                 await sample.entered.wait()
                 async with anyio.create_task_group() as stopping:
                     stopping.start_soon(nursery.supervisor.stop_child, A)
-                    while A in bus.addresses():
-                        await anyio.sleep(0)
+                    await until(lambda: A not in bus.addresses())
                     group.cancel_scope.cancel()
                     with anyio.CancelScope(shield=True):
                         await sample.interrupted.wait()

@@ -104,6 +104,24 @@ class TestSupervisor:
             assert await anext(facts) == ActorParked("a", "killed", 0.01)
             assert await anext(facts) == ActorUp("a", 2)
 
+    @pytest.mark.spec("DEC-35")
+    async def test_a_start_that_takes_long_to_fail_is_no_stable_life(self, bus: Bus, supervisor: Supervisor) -> None:
+        lives: list[Actor] = []
+
+        class Slow(Actor):
+            async def started(self) -> None:
+                lives.append(self)
+                if len(lives) > 1:
+                    await anyio.sleep_forever()
+
+        policy = RestartPolicy(Backoff(0.001, 0.002), max_restarts=2, stable_after=0.02, park_retry=0)
+        parked = Observer(bus, ActorParked)
+        await supervisor.start_child(ChildSpec(Address("slow"), Slow, policy=policy, start_timeout=0.05))
+        supervisor.kill_child(Address("slow"))
+        with anyio.fail_after(5):
+            assert (await anext(parked)).reason == "TimeoutError"  # type: ignore[attr-defined]
+        assert len(lives) == 3
+
     @pytest.mark.parametrize(("restart", "lives"), [("permanent", 2), ("transient", 2), ("temporary", 1)])
     async def test_a_crash_restarts_permanent_and_transient_children(
         self, bus: Bus, nursery: Nursery, restart: str, lives: int
