@@ -198,7 +198,36 @@ class TestLayers:
         assert (limits.max_in_flight, limits.max_queued) == (9, 4)
 
 
+class TestSyncing:
+    @spec("R-LIFE-15", "R-LIFE-18")
+    async def test_of_many_servers_exactly_the_changed_one_restarts(self, files: Files) -> None:
+        files.declare("user", **{f"u{number}": server() for number in range(40)})
+        await files.start({f"s{number}": {"command": "c"} for number in range(40)})
+        await files.world.until_listed(*(f"{kind}{number}__echo" for kind in "us" for number in range(40)))
+        orders = list(files.world.orders)
+        changed = {f"s{number}": {"command": "other" if number == 7 else "c"} for number in range(40)}
+        result = await files.world.sync(changed)
+        assert (result.restarted, result.started, result.stopped, result.remeta) == (("s7",), (), (), ())
+        await files.world.until(lambda: files.world.orders[len(orders) :] == [("restart", "s7")])
+
+
 class TestGate:
+    @spec("R-CORE-2", "DEC-32")
+    async def test_what_is_kept_to_show_a_difference_decides_nothing(self, files: Files) -> None:
+        files.declare("project", a=server("run", args=["a"]))
+        await files.start()
+        (request,) = await files.pending()
+        kept = files.write(
+            files.root / "state" / "a2c" / "approved-servers.json",
+            {"version": 1, "approved": {request.fingerprint: {"command": "run"}}},
+        )
+        await files.reload()
+        assert await files.verdicts() == {"a": "PENDING"}
+        await files.answer("approve", "a")
+        kept.unlink()
+        await files.reload()
+        assert await files.verdicts() == {"a": "ENABLED"}
+
     @spec("T-GATE-2", "R-GATE-4", "R-GATE-7", "F-08", "R-SEC-5")
     @pytest.mark.parametrize(
         "claim", [{"enableAllProjectMcpServers": True}, {"enabledMcpjsonServers": ["srv"]}], ids=["all", "list"]
