@@ -317,6 +317,8 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
         made = Bench(bus, supervisor, tmp_path)
         group.start_soon(made.observe, Observer(bus, SliceChanged, SkillsNoted, capacity=10_000))
         yield made
+        for server in made.servers.values():
+            server.release.set()
         await supervisor.stop_all()
         group.cancel_scope.cancel()
 
