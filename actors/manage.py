@@ -33,6 +33,7 @@ from ..wire.messages.management import (
     WritableScope,
 )
 from ..wire.messages.projection import ChangeResult, GetProjectionStatus, PendingApproval
+from ..wire.messages.servers import ListServers, RemoveServer, ServerView, SwitchServer
 from .plugins.manage import ManagePlugins
 
 R = TypeVar("R")
@@ -119,6 +120,32 @@ class Manage:
         """
         message = DeclareServer(Attachment(to_json(dict(server))), scope, expected_revision)
         return await self._operate(message, mutates=True)
+
+    # -- servers --------------------------------------------------------------------------
+
+    async def servers(self) -> tuple[ServerView, ...]:
+        """All members of the set, those that may not run included."""
+        return (await self._operate(ListServers(), mutates=False)).servers
+
+    async def remove(self, bundle_id: str) -> ManagementResult:
+        """Deletes a server from all files people may write; what stands below shows again.
+
+        Raises:
+            PolicyError, ConflictError: It is declared elsewhere (`read_only_scope`, `managed_by_plugin`, `mounted`).
+        """
+        return await self._operate(RemoveServer(bundle_id), mutates=True)
+
+    async def enable(self, bundle_id: str) -> ManagementResult:
+        """Takes back that a server is disabled, wherever that may be written."""
+        return await self._operate(SwitchServer(bundle_id, True), mutates=True)
+
+    async def disable(self, bundle_id: str) -> ManagementResult:
+        """Disables a server in local settings.
+
+        Raises:
+            ConflictError: It comes with a plugin (`managed_by_plugin`).
+        """
+        return await self._operate(SwitchServer(bundle_id, False), mutates=True)
 
     # -- settings and files -----------------------------------------------------------------
 

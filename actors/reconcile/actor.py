@@ -35,7 +35,7 @@ from ...wire.messages.projection import (
 from ..kernel import handler
 from ..plugins.desk import PluginDesk
 from ..plugins.recovery import INSTALL_FIELDS, Recovered
-from ..plugins.site import Site, site_of
+from ..plugins.site import site_of
 from ..plugins.threads import in_thread
 from .committer import Committer
 from .composition import Composition, Picture
@@ -53,6 +53,7 @@ from .options import RuntimeOptions
 from .plan import Plan, plan
 from .rendering import Renderer
 from .resolution import Chain
+from .server_desk import ServerDesk
 from .server_entry import ServerEntry, read_entry
 from .server_set import SetEntry
 from .start_gate import StartGate
@@ -65,7 +66,7 @@ _GATE_SLACK = 15.0
 """Seconds a start may need beyond its own budget to be given up, before its place is taken back."""
 
 
-class ReconcileActor(Following, PluginDesk):
+class ReconcileActor(Following, PluginDesk, ServerDesk):
     """Owner of one Computer's server set.
 
     Args:
@@ -326,10 +327,7 @@ class ReconcileActor(Following, PluginDesk):
         return (await self._recovered(config, known.loaded)).plugins
 
     async def _recovered(self, config: ComputerConfig, loaded: Loaded, *, boot: bool = False) -> Loaded:
-        def work(site: Site) -> Loaded:
-            return with_plugins(site, self._options, config, loaded, boot=boot)
-
-        return await in_thread(self._site, work)
+        return await in_thread(self._site, lambda site: with_plugins(site, self._options, config, loaded, boot=boot))
 
     def _adopt(self, picture: Picture) -> None:
         """Makes a picture current; the next commit shows it, and who has to approve something of it is asked."""
