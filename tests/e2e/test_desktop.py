@@ -115,7 +115,9 @@ async def test_servers_called_lately_come_first_and_one_host_is_shown_from_both(
         assert any("window host same is exposed by a, b" in finding for finding in findings)
 
 
-@pytest.mark.spec("C-DESK-12", "C-DESK-14", "C-DESK-30", "C-DESK-33", "C-DESK-35", "C-DESK-43", "C-DESK-44", "C-GEN-9")
+@pytest.mark.spec(
+    "T-PROJ-7", "C-DESK-12", "C-DESK-14", "C-DESK-30", "C-DESK-33", "C-DESK-35", "C-DESK-43", "C-DESK-44", "C-GEN-9"
+)
 async def test_what_servers_do_wrong_costs_only_itself(tmp_path: Path) -> None:
     odd = [
         window("window://a/query?priority=1", "query"),
@@ -213,7 +215,7 @@ async def any_window(stack: Stack) -> bool:
     return bool(await stack.agent.desktop("desk"))
 
 
-@pytest.mark.spec("T-PROJ-5", "C-DESK-27", "R-PROJ-3", "R-PROJ-5", "R-PROJ-10")
+@pytest.mark.spec("C-DESK-27", "R-PROJ-3", "R-PROJ-5", "R-PROJ-10")
 async def test_windows_come_and_go_with_their_server_and_the_agent_is_told_each_time(tmp_path: Path) -> None:
     entry = shelf(tmp_path, "shelf", [window("window://a/1", "one")])
     async with open_stack(config(entry)) as stack:

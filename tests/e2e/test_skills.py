@@ -76,7 +76,7 @@ async def test_all_three_modes_reach_the_agent_and_a_change_is_read_anew(own_pla
 
 
 @pytest.mark.spec(
-    "C-SKILL-59", "C-SKILL-60", "C-SKILL-61", "C-SKILL-68", "C-SKILL-69", "C-SEC-10", "C-SEC-11", "C-SEC-12"
+    "T-PROJ-5", "T-SEC-4", "C-SKILL-59", "C-SKILL-60", "C-SKILL-61", "C-SKILL-68", "C-SEC-10", "C-SEC-11", "C-SEC-12"
 )
 async def test_what_may_not_be_read_is_refused_with_its_reason_and_reveals_nothing(own_places: Path) -> None:
     home = own_places / "home"
@@ -207,6 +207,19 @@ async def test_a_storm_of_file_events_ends_in_one_notification(own_places: Path)
                 async for notice in notices:
                     told += notice.event == "notify:update_skills"
         assert told == 1
+
+
+@pytest.mark.spec("T-SYNC-4", "R-LIFE-15", "E-17")
+async def test_a_sync_that_changes_the_roots_changes_the_list_and_tells_the_agent(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        user_skill(tmp_path / name, f"of-{name}")
+    roots = {name: [str(tmp_path / name / "user")] for name in ("one", "two")}
+    async with open_stack(config(skills=roots["one"])) as stack:
+        await until_listed(stack, "of-one")
+        await until_told(stack, stack.computer.sync_config(config(skills=roots["two"])))
+        assert await names(stack) == ["of-two"]
+        await until_told(stack, stack.computer.sync_config(config(skills=[])))
+        assert await names(stack) == []
 
 
 @pytest.mark.spec("C-SKILL-48", "R-CORE-1")
