@@ -39,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 IN_MAX = 65_536
 """Messages of one peer that may be unanswered here, whatever it takes its own window for."""
+ENDED = 4096
+"""Ids of messages of the peer that have ended here and are remembered, so that none is executed twice."""
 
 Send = Callable[[list[bytes]], bool]
 
@@ -80,6 +82,7 @@ class Link:
         self._flows: dict[tuple[Address, str], Flow] = {}
         self._out: dict[int, tuple[Flow, Envelope]] = {}
         self._in: dict[int, int] = {}
+        self._ended: dict[int, None] = {}
         self._facts = FactFlow()
         self._untold = 0
         self._handlers: dict[type[frames.Frame], Callable[[Any, bytes, tuple[bytes, ...]], None]] = {
@@ -235,8 +238,8 @@ class Link:
 
     def _on_carry(self, header: frames.Carry, body: bytes, attachments: tuple[bytes, ...]) -> None:
         link_id = header.id
-        if link_id in self._in:
-            # At most once: a peer of ours uses no id twice while it is open.
+        if link_id in self._in or link_id in self._ended:
+            # At most once, also over a line that says things twice: a peer of ours uses no id again.
             return
         if self._bus.closed:
             self._fail(link_id, BusClosed("the bus is closed", details={"executed": "no"}))
@@ -266,6 +269,7 @@ class Link:
     def _answer(self, link_id: int, settled: Settled) -> None:
         if self._in.pop(link_id, None) is None:
             return
+        self._note_ended(link_id)
         if settled is None:
             self._send([encode_header(frames.Accepted(link_id))])
         elif isinstance(settled, SmcpError):
@@ -282,8 +286,14 @@ class Link:
     def _on_cancel(self, header: frames.Cancel, body: bytes, attachments: tuple[bytes, ...]) -> None:
         bus_id = self._in.pop(header.id, None)
         if bus_id is not None:
+            self._note_ended(header.id)
             where = self._bus.abandon(bus_id)
             self._send([encode_header(frames.Dropped(header.id, where))])
+
+    def _note_ended(self, link_id: int) -> None:
+        self._ended[link_id] = None
+        if len(self._ended) > ENDED:
+            del self._ended[next(iter(self._ended))]
 
     def _on_published(self, header: frames.Published, body: bytes, attachments: tuple[bytes, ...]) -> None:
         self._untold += 1

@@ -152,6 +152,19 @@ async def test_a_message_delivered_twice_is_executed_once() -> None:
         assert here.receiver.texts == ["once"]
 
 
+async def test_a_message_that_comes_again_after_its_answer_is_not_executed_again() -> None:
+    async with joined() as here:
+        here.ask(BusEcho("once"))
+        await here.sent(1)
+        again = here.there[0]
+        await here.settle(1)
+        here.there.append(again)
+        here.ask(BusEcho("next"))
+        await here.sent(2)
+        await here.settle(2)
+        assert here.receiver.texts == ["once", "next"]
+
+
 async def test_an_answer_that_comes_twice_or_to_nothing_is_ignored() -> None:
     async with joined() as here:
         here.ask(BusEcho("x"))
