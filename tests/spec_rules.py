@@ -27,8 +27,8 @@ INDEX = "00-index.md"
 
 ID = r"(?:[WCRT]-[A-Z]+|W-D|DEC|[CDEHUV])-[0-9]+[a-z]?"
 _LISTED = re.compile(rf"^\s*(?:[-*]|[0-9]+\.) \*\*({ID})\b")
-_ROW = re.compile(rf"^\| *\*{{0,2}}({ID}(?:, {ID})*)\*{{0,2}} *(?:\||[^|]*\|)")
-_ONE = re.compile(ID)
+_ROW = re.compile(rf"^\| *\*{{0,2}}({ID}(?:(?:, |…)(?:{ID}|[0-9]+))*)\*{{0,2}} *(?:\||[^|]*\|)")
+_SPAN = re.compile(rf"(?P<rule>{ID})(?:…(?P<last>[0-9]+))?")
 _PARTS = re.compile(r"(?P<prefix>.+)-(?P<number>[0-9]+)[a-z]?")
 _TOKEN = re.compile(r"(?P<prefix>[A-Z](?:-?[A-Z]+)*)(?:-(?P<low>[0-9]+)(?:\.\.(?P<high>[0-9]+))?)?")
 _STEP = re.compile(r"^\| *(?P<number>[0-9]+) (?P<rest>.*)\|$")
@@ -88,9 +88,19 @@ def definitions(texts: Mapping[Path, str]) -> dict[str, Place]:
             listed = _LISTED.match(line)
             row = _ROW.match(line)
             opened = listed.group(1) if listed else row.group(1) if row else ""
-            for rule in _ONE.findall(opened):
+            for rule in _opened(opened):
                 found.setdefault(rule, Place(path, number))
     return found
+
+
+def _opened(text: str) -> Iterator[str]:
+    """The rules a cell or list item opens with; `T-ORIG-1…6` opens six."""
+    for found in _SPAN.finditer(text):
+        first = found["rule"]
+        yield first
+        if found["last"]:
+            prefix, low = _split(first)
+            yield from (f"{prefix}-{number}" for number in range(low + 1, int(found["last"]) + 1))
 
 
 @dataclass(frozen=True)

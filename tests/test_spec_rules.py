@@ -155,3 +155,9 @@ def test_the_command_names_what_is_missing_and_where_it_stands(capsys: pytest.Ca
     assert status == (1 if missing or coverage.unknown() else 0)
     assert f"{len(coverage.of_step(6)) - len(missing)} of {len(coverage.of_step(6))} tested" in printed
     assert all(rule in printed for rule in missing)
+
+
+def test_a_row_that_opens_with_a_span_defines_each_of_it() -> None:
+    page = Path("page.md")
+    found = definitions({page: "| T-ORIG-1…3 | given | when | then |\n| T-ORIG-7, T-ORIG-9 | given | when |"})
+    assert sorted(found) == ["T-ORIG-1", "T-ORIG-2", "T-ORIG-3", "T-ORIG-7", "T-ORIG-9"]
