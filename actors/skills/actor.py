@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 
 import anyio
+import anyio.from_thread
 import anyio.to_thread
 
 from ...wire.codec import Attachment
@@ -75,7 +76,7 @@ class SkillActor(Actor):
         self._noted: tuple[SkillNote, ...] = ()
         self._own_writes = OwnWrites(settings.own_quiet())
         self._readers = anyio.CapacityLimiter(settings.slice_readers)
-        self._stagers = anyio.CapacityLimiter(settings.parallel_servers)
+        self._stagers = anyio.CapacityLimiter(settings.stagers)
         self._scanners = anyio.CapacityLimiter(1)
         self._workspace: Workspace | None = None
         self._opening = anyio.Lock()
@@ -186,8 +187,12 @@ class SkillActor(Actor):
     @handler(concurrent=1)
     async def clean_up(self, _: CleanUpSkills) -> CleanedUp:
         """Deletes staged packages of orphans and of skills that are not registered."""
-        paths = await anyio.to_thread.run_sync(clean_up, self._settings.home, self._is_in_use, limiter=self._stagers)
-        return CleanedUp(paths)
+
+        def in_use(path: str) -> bool:
+            # The registry belongs to the event loop.
+            return anyio.from_thread.run_sync(self._is_in_use, path)
+
+        return CleanedUp(await anyio.to_thread.run_sync(clean_up, self._settings.home, in_use, limiter=self._stagers))
 
     # -- sources ------------------------------------------------------------------------
 
@@ -274,7 +279,6 @@ class SkillActor(Actor):
             start=self.tasks.start_soon,
             workspace=self._open_workspace,
             directory=self._directory,
-            servers=anyio.CapacityLimiter(settings.parallel_servers),
             threads=self._stagers,
             changed=self._changed,
             wrote=lambda path: self._own_writes.note(path, self.now()),
@@ -306,7 +310,7 @@ class SkillActor(Actor):
 
     def _is_in_use(self, path: str) -> bool:
         active = (entry.ref.path for entry in self._registry.entries() if not entry.orphan)
-        return path in self._yard.busy or path in active
+        return path in self._yard.busy.values() or path in active
 
 
 def _state(entry: Entry) -> SkillState:

@@ -69,5 +69,5 @@ class Stop:
         """
         if self._given_up:
             raise StagingFailed(f"{self._what} was given up", transfer=True)
-        if self._clock() > self._until:
+        if self._clock() >= self._until:
             raise StagingFailed(f"{self._what} took longer than {self._seconds:g} s", transfer=True)

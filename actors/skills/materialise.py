@@ -34,13 +34,19 @@ ReadResource = Callable[[str], Awaitable[bytes]]
 
 
 class StagingRules(msgspec.Struct, frozen=True):
-    """Limits and options of staging. `work_time` bounds copying and unpacking of one package, in seconds."""
+    """Limits and options of staging. Times in seconds.
+
+    Attributes:
+        work_time: Copying or unpacking one package.
+        reading_time: Reading all files of one package in resources mode.
+    """
 
     limits: PackageLimits = PackageLimits()
     mounts: mounted.MountRules = mounted.MountRules()
     downloads: download.DownloadRules = download.DownloadRules()
     parallel_reads: int = 4
     work_time: float = 60.0
+    reading_time: float = 300.0
     tls: Any = None
 
 
@@ -122,7 +128,7 @@ class Materialiser:
         self, files: tuple[SubResource, ...], target: str, read: ReadResource
     ) -> tuple[bytes, tuple[str, ...]]:
         paths = contents.file_paths(files, self._rules.limits)
-        stop = Stop(float("inf"), "reading the resources")
+        stop = Stop(self._rules.reading_time, "reading the resources")
         writer = await self._in_thread(stop, PackageWriter, target, self._rules.limits, stop)
         places = anyio.Semaphore(self._rules.parallel_reads)
         one_at_a_time = anyio.Lock()
@@ -139,11 +145,14 @@ class Materialiser:
                     tasks.cancel_scope.cancel()
 
         try:
-            async with anyio.create_task_group() as tasks:
-                for parts, uri in paths:
-                    tasks.start_soon(fetch, parts, uri)
+            with anyio.move_on_after(self._rules.reading_time) as limit:
+                async with anyio.create_task_group() as tasks:
+                    for parts, uri in paths:
+                        tasks.start_soon(fetch, parts, uri)
             if failures:
                 raise failures[0]
+            if limit.cancelled_caught:
+                stop.check()
         except BaseException:
             await self._discard(target)
             raise

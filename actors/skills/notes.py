@@ -20,6 +20,17 @@ MAX_NOTES: Final = 200
 _LEVELS: Final[Mapping[Level, int]] = {"error": logging.ERROR, "warning": logging.WARNING, "debug": logging.DEBUG}
 
 
+def _speakable(note: SkillNote) -> SkillNote:
+    """The note in letters that can travel and fit on one line: file names and URIs are made by strangers."""
+    if note.place.isprintable() and note.text.isprintable():
+        return note
+    return SkillNote(note.level, note.owner, _escaped(note.place), _escaped(note.text))
+
+
+def _escaped(text: str) -> str:
+    return "".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in text)
+
+
 class NoteBook:
     """The notes that hold now."""
 
@@ -29,7 +40,7 @@ class NoteBook:
     def write(self, owner: str, place: str, notes: Iterable[SkillNote]) -> bool:
         """Replaces what stands under a place; `True` when that changed."""
         page = self._pages.setdefault(owner, {})
-        before, after = page.get(place, ()), tuple(notes)
+        before, after = page.get(place, ()), tuple(map(_speakable, notes))
         for note in after:
             if note not in before:
                 logger.log(_LEVELS[note.level], "skills of %s: %s: %s", note.owner, note.place, note.text)

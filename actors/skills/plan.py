@@ -130,7 +130,7 @@ class StagingPlan:
             return None
         failures = self._failures.get(uri, 0) + 1
         if failures > len(self._delays):
-            self._failures.pop(uri)
+            self._failures.pop(uri, None)
             return None
         self._failures[uri] = failures
         return self._delays[failures - 1], failures

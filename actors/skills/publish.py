@@ -23,7 +23,7 @@ LOCAL_FILE: Final = ".skillenv"
 """What a user put into a staged package and keeps when the package is replaced."""
 
 swapping: Final = threading.Lock()
-"""Held while a package is away from its place."""
+"""Held while packages change places: one of them may be away for an instant."""
 
 _AT_FDCWD: Final = -100
 _RENAME_EXCHANGE: Final = 2
@@ -48,18 +48,18 @@ def publish(package: str, live: str) -> None:
     """
     make_directory(os.path.dirname(live))
     _carry_over(live, package)
-    if not os.path.lexists(live):
-        os.rename(package, live)
-    elif not exchange(package, live):
-        aside = package + ".old"
-        with swapping:
+    aside = package + ".old"
+    with swapping:
+        if not os.path.lexists(live):
+            os.rename(package, live)
+        elif not exchange(package, live):
             os.rename(live, aside)
             try:
                 os.rename(package, live)
             except BaseException:
                 os.rename(aside, live)
                 raise
-        discard(aside)
+    discard(aside)
     discard(package)
 
 

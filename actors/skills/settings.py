@@ -36,7 +36,7 @@ class SkillSettings(msgspec.Struct, frozen=True, kw_only=True):
         slice_max: Largest slice read at once (D-24).
         slice_readers: D-25.
         read_timeout: One `resources/read` (D-7).
-        parallel_reads: D-20.
+        parallel_reads: D-20; `reading_time` bounds all reads of one package.
         retry_delays: After a failed transfer (C-SKILL-18).
         answer_timeout: A whole answer (D-46).
         rebuild_wait: Wait for an unfinished rebuild (D-47).
@@ -45,7 +45,7 @@ class SkillSettings(msgspec.Struct, frozen=True, kw_only=True):
         settle, settle_longest: Quiet time that ends a batch of file changes, and how long one lasts at most.
         announce_after: How long changes are gathered before they are told.
         list_budget: Largest list of skills.
-        parallel_servers: Servers whose skills are staged at once.
+        stagers: Threads that copy and unpack; servers wait for each other in nothing else.
         tls: Certificates that archive downloads trust; `None` for the usual ones.
     """
 
@@ -68,6 +68,7 @@ class SkillSettings(msgspec.Struct, frozen=True, kw_only=True):
     work_time: float = 60.0
     read_timeout: float = 30.0
     parallel_reads: int = 4
+    reading_time: float = 300.0
     retry_delays: tuple[float, ...] = RETRY_DELAYS
     answer_timeout: float = 15.0
     rebuild_wait: float = 5.0
@@ -78,7 +79,7 @@ class SkillSettings(msgspec.Struct, frozen=True, kw_only=True):
     settle_longest: float = 2.0
     announce_after: float = 0.05
     list_budget: int = ACK_BUDGET - ENVELOPE_ROOM
-    parallel_servers: int = 4
+    stagers: int = 4
     tls: ssl.SSLContext | None = None
 
     def staging_rules(self) -> StagingRules:
@@ -95,6 +96,7 @@ class SkillSettings(msgspec.Struct, frozen=True, kw_only=True):
             ),
             parallel_reads=self.parallel_reads,
             work_time=self.work_time,
+            reading_time=self.reading_time,
             tls=self.tls,
         )
 

@@ -6,6 +6,7 @@ happened to and nothing else (C-SKILL-17…21).
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
@@ -35,6 +36,8 @@ from .workspace import Workspace
 
 R = TypeVar("R")
 
+logger = logging.getLogger(__name__)
+
 CHANNEL = "skills"
 """Name under which this channel wishes for updates of resources."""
 _SUBSCRIPTIONS = "subscriptions"
@@ -53,10 +56,10 @@ class Yard(msgspec.Struct):
     Attributes:
         workspace: Opens the workspace; raises `StagingFailed` when there is none to be had.
         directory: Name of a server's directory below `mcp/`; raises `StagingFailed`.
-        servers: Bounds how many servers are staged at once; `threads` how much of it works on disk.
+        threads: Bounds the work on disk, for all servers together.
         changed: Says that the registry may have changed.
         wrote: Says that a path is being written.
-        busy: Packages that are on their way into the registry.
+        busy: The package of each server that is on its way into the registry.
     """
 
     registry: Registry
@@ -69,11 +72,10 @@ class Yard(msgspec.Struct):
     start: Starter
     workspace: Callable[[], Awaitable[Workspace]]
     directory: Callable[[str, Workspace], str]
-    servers: anyio.CapacityLimiter
     threads: anyio.CapacityLimiter
     changed: Callable[[], None]
     wrote: Callable[[str], None]
-    busy: set[str] = msgspec.field(default_factory=set)
+    busy: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def server_owner(bundle_id: str) -> str:
@@ -153,11 +155,10 @@ class ServerStaging:
 
     async def _run(self) -> None:
         with anyio.CancelScope() as self._scope:
-            async with self._yard.servers:
-                for due in self._plan.take():
-                    await self._stage(due)
-                    self._yard.changed()
-                self._settle()
+            for due in self._plan.take():
+                await self._stage(due)
+                self._yard.changed()
+            self._settle()
         self.first_done.set()
         self._yard.changed()
 
@@ -179,11 +180,18 @@ class ServerStaging:
         except StagingFailed as failure:
             say("error", str(failure))
             self._retry_later(root.uri, failure)
+        except Exception as unforeseen:
+            # A package made to hit a fault of ours must not take the skills of everybody else down (C-SKILL-18).
+            logger.exception("staging a skill of %s failed", self.bundle_id)
+            say("error", f"it could not be staged: {type(unforeseen).__name__}")
+            self._retry_later(root.uri, StagingFailed(""))
         else:
             self._plan.staged(root.uri, copy)
             if due.cause == "updated" or self._contents.get(copy.name, content) != content:
                 self._yard.registry.content_changed()
             self._contents[copy.name] = content
+        finally:
+            self._yard.busy.pop(self.bundle_id, None)
         self._note(root.uri, *notes)
 
     async def _copy(self, due: Due, say: Callable[[Level, str], None]) -> tuple[Copy, bytes]:
@@ -213,12 +221,11 @@ class ServerStaging:
                 raise StagingFailed(f"the package cannot be moved to its place: {type(error).__name__}") from None
             return tree_signature(live, self._yard.limits)
 
-        self._yard.busy.add(live)
+        self._yard.busy[self.bundle_id] = live
         self._yard.wrote(live)
         try:
             tree = await anyio.to_thread.run_sync(move, limiter=self._yard.threads)
         finally:
-            self._yard.busy.discard(live)
             self._yard.wrote(live)
         files = tuple(file.uri for file in root.files)
         return Copy(root.fingerprint, name, live, package.manifest, root.mode, root.etag, files, tree or b"")

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable
 
 from .limits import StagingFailed
-from .publish import discard
+from .publish import discard, swapping
 
 
 def bundle_directory_name(bundle_id: str, known: Iterable[str], *, folds_case: bool, name_bytes: int) -> str:
@@ -39,9 +39,14 @@ def clean_up(home: str, in_use: Callable[[str], bool]) -> tuple[str, ...]:
     deleted: list[str] = []
     for server in _directories(os.path.join(home, "mcp")):
         for package in _directories(server):
-            if not in_use(package):
-                discard(package)
-                deleted.append(package)
+            aside = f"{package}.{os.getpid()}.gone"
+            # Nobody publishes between the question and the move; afterwards there is nothing to hit.
+            with swapping:
+                if in_use(package):
+                    continue
+                os.rename(package, aside)
+            discard(aside)
+            deleted.append(package)
         with contextlib.suppress(OSError):
             os.rmdir(server)
     return tuple(deleted)

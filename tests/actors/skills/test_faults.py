@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
+from smcp_runtime.actors.skills import manifest, materialise
 from smcp_runtime.wire.envelope import Address
 from smcp_runtime.wire.errors import PeerError, SmcpError
 
@@ -317,6 +318,69 @@ async def test_a_full_disk_costs_the_skill_that_does_not_fit_and_leaves_the_rest
     assert (await bench.slice("mcp:srv:s", "x.bin")).data.data == b"new"
 
 
+@spec("C-SKILL-18", "DEC-4", "C-GEN-10")
+async def test_a_fault_of_ours_costs_the_package_that_hits_it_and_nothing_else(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No input is known that raises anything unforeseen, so one is made up."""
+    real = manifest.read_manifest
+
+    def faulty(head: bytes, *given: Any) -> Any:
+        if b"name: bad" in head:
+            raise ZeroDivisionError
+        return real(head, *given)
+
+    monkeypatch.setattr(materialise, "read_manifest", faulty)
+    await bench.start()
+    await bench.serve("srv")
+    files = {f"skill://h/{name}/SKILL.md": skill_md(name) for name in ("bad", "good")}
+    bench.servers["srv"].files.update(files)
+    roots = [resource(f"skill://h/{name}", source="resources") for name in ("bad", "good")]
+    await bench.serve("srv", *roots, *(resource(uri) for uri in files))
+    await bench.until_names("mcp:srv:good")
+    assert await _noted(bench, "ZeroDivisionError")
+    (child,) = [child for child in bench.supervisor.children() if child.address == SKILLS]
+    assert child.incarnation == 1
+
+
+@spec("F-120", "C-GEN-10")
+async def test_names_that_no_message_can_carry_cost_nothing_but_themselves(bench: Bench) -> None:
+    write_skill(bench.user, "good")
+    for name in (b"bad\xff", b"line\nERROR forged"):
+        folder = os.path.join(os.fsencode(bench.user), name)
+        os.mkdir(folder)
+        with open(os.path.join(folder, b"SKILL.md"), "w") as file:  # noqa: ASYNC230
+            file.write(skill_md("x"))
+    await bench.start()
+    applied = await bench.commit()
+    assert await bench.names() == ["good"]
+    assert sorted(note.partition("user/")[2].partition(":")[0] for note in applied.notes) == [
+        "bad\\udcff",
+        "line\\u000aERROR forged",
+    ]
+
+
+@spec("C-GEN-14", "C-SKILL-41")
+async def test_a_server_that_answers_every_read_slowly_does_not_hold_its_skill_for_ever(bench: Bench) -> None:
+    await bench.start(reading_time=0.2, retry_delays=())
+    await bench.serve("srv")
+    bench.servers["srv"].hold()
+    await bench.serve_files("srv", ROOT, {"SKILL.md": skill_md("s")})
+    await bench.eventually(lambda: _noted(bench, "took longer than 0.2 s"))
+    await bench.eventually(lambda: _idle(bench))
+
+
+@spec("DEC-4", "C-GEN-10")
+async def test_many_silent_servers_do_not_keep_another_one_from_being_staged(bench: Bench) -> None:
+    await bench.start()
+    for n in range(12):
+        await bench.serve(f"silent{n}")
+        bench.servers[f"silent{n}"].hold()
+        await bench.serve_files(f"silent{n}", ROOT, {"SKILL.md": skill_md("s")})
+    await bench.serve_files("quick", ROOT, {"SKILL.md": skill_md("s")})
+    await bench.until_names("mcp:quick:s")
+
+
 @spec("C-SKILL-18", "DEC-4")
 async def test_a_home_that_cannot_be_written_costs_staged_skills_only(bench: Bench, tmp_path: Path) -> None:
     bench.home = tmp_path / "file"
@@ -335,6 +399,10 @@ async def _true(value: bool) -> bool:
 
 async def _names_are(bench: Bench, names: list[str]) -> bool:
     return await bench.names() == names
+
+
+async def _idle(bench: Bench) -> bool:
+    return not (await bench.status()).staging
 
 
 async def _noted(bench: Bench, text: str) -> bool:
