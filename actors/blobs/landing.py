@@ -18,6 +18,7 @@ from typing import Final
 STAGING: Final = ".a2c-upload"
 
 _PART = re.compile(r"[0-9a-f]{32}\.part")
+_FINISHED = re.compile(r"[0-9a-f]{32}(_[A-Za-z0-9._-]{1,64})?")
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -65,16 +66,14 @@ class LandingRoot:
 
     def collect(self, live: set[str], idle: float) -> int:
         """Deletes part files nobody writes to any more; how many went. Spec: C-UP-29."""
-        gone = 0
-        for name in os.listdir(self._staging):
-            if not _PART.fullmatch(name) or name.removesuffix(".part") in live:
-                continue
-            with contextlib.suppress(OSError):
-                status = os.stat(name, dir_fd=self._staging, follow_symlinks=False)
-                if stat.S_ISREG(status.st_mode) and time.time() - status.st_mtime >= idle:
-                    os.unlink(name, dir_fd=self._staging)
-                    gone += 1
-        return gone
+        parts = [name for name in os.listdir(self._staging) if _PART.fullmatch(name)]
+        stale = [name for name in parts if name.removesuffix(".part") not in live]
+        return sum(_delete_old(name, self._staging, idle) for name in stale)
+
+    def expire(self, kept: float) -> int:
+        """Deletes landed files that are older than `kept` seconds; how many went. Spec: C-UP-24."""
+        landed = [name for name in os.listdir(self._root) if _FINISHED.fullmatch(name)]
+        return sum(_delete_old(name, self._root, kept) for name in landed)
 
     def publish(self, part: str, name: str) -> Path:
         """Moves a part to its final name, never over an existing file, and proves where it is.
@@ -95,6 +94,16 @@ class LandingRoot:
         """Deletes a part file; a missing one is fine."""
         with contextlib.suppress(OSError):
             os.unlink(part, dir_fd=self._staging)
+
+
+def _delete_old(name: str, folder: int, age: float) -> bool:
+    """Deletes a regular file directly in a folder that nobody has written to for `age` seconds."""
+    with contextlib.suppress(OSError):
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISREG(status.st_mode) and time.time() - status.st_mtime >= age:
+            os.unlink(name, dir_fd=folder)
+            return True
+    return False
 
 
 class Part:

@@ -72,10 +72,12 @@ class UploadDesk:
                 await self._end(one)
 
     async def expire(self) -> None:
-        """Ends sessions that are idle or too old, for ever; the owner's task."""
+        """Ends sessions that are idle or too old, and landed files that are due; runs for ever, the owner's task."""
         while True:
             await anyio.sleep(min(5.0, self._limits.idle / 4))
             await self.discard(lambda session: session.expired(self._clock(), self._limits))
+            if self._root is not None and self._limits.finished_kept is not None:
+                await self._in_thread(self._root.expire, self._limits.finished_kept)
 
     async def close(self) -> None:
         """Ends everything and gives the landing root back."""

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, TypeGuard
+from typing import Any, TypeGuard
 
 import msgspec
 
 from ...wire.base64_text import from_base64
+from ...wire.protocol import NAME_HINT_MAX
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
-HINT_LENGTH: Final = 64
-
 
 class UploadLimits(msgspec.Struct, frozen=True):
-    """Bounds of uploads; times in seconds (D-33…36)."""
+    """Bounds of uploads; times in seconds (D-33…36).
+
+    `finished_kept` is how long a landed file stays, `None` for ever (D-38).
+    """
 
     idle: float = 120.0
     most_open: int = 4
     most_bytes: int = 100 * 1024 * 1024
     lifetime: float = 3600.0
+    finished_kept: float | None = None
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -105,7 +108,7 @@ def later_chunk(request: Mapping[str, Any], session: Session) -> Chunk | Refusal
 
 def clean_hint(hint: str) -> str:
     """A file name suffix out of an Agent's suggestion; empty when nothing harmless is left. Spec: C-UP-21."""
-    return _UNSAFE.sub("_", hint.strip())[:HINT_LENGTH].strip("._-")
+    return _UNSAFE.sub("_", hint.strip())[:NAME_HINT_MAX].strip("._-")
 
 
 def _natural(value: Any) -> TypeGuard[int]:

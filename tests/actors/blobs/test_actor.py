@@ -422,6 +422,19 @@ class TestUpload:
         await stage.put(**declared(b"y"))
         assert sorted(path.name[0] for path in staging.iterdir()) == ["b", "c", "d", "n"]
 
+    @pytest.mark.spec("C-UP-24", "D-38")
+    async def test_landed_files_go_only_where_the_option_says_so(self, stage: Stage) -> None:
+        await stage.begin(uploads=UploadLimits(idle=0.2, finished_kept=3600.0))
+        old, new = [Path((await stage.put(**declared(data)))["landing_path"]) for data in (b"old", b"new")]
+        foreign = stage.landing / "notes.txt"
+        foreign.write_text("mine")
+        for path in (old, foreign):
+            os.utime(path, (1.0, 1.0))
+        with anyio.fail_after(5):
+            while old.exists():  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+        assert stage.landed() == sorted([new.name, foreign.name])
+
     @pytest.mark.spec("C-UP-27", "C-GEN-15")
     async def test_a_stop_discards_open_uploads(self, stage: Stage) -> None:
         await stage.begin()
