@@ -191,7 +191,7 @@ class TestOrganising:
 
 
 class TestRendering:
-    @pytest.mark.spec("C-DESK-24", "C-DESK-26")
+    @pytest.mark.spec("C-DESK-22", "C-DESK-24", "C-DESK-26")
     @pytest.mark.parametrize(
         ("texts", "entry"),
         [
