@@ -1,4 +1,4 @@
-"""Our Agent with an official Server and an official Computer."""
+"""Our Agent with an official Computer, in an office of an official Server and in one of ours."""
 
 from __future__ import annotations
 
@@ -10,19 +10,25 @@ import pytest
 
 from smcp_runtime.agent import AsyncAgent
 from smcp_runtime.fixtures import config
+from smcp_runtime.server.app import serve
 from smcp_runtime.wire import events
 from smcp_runtime.wire.errors import PeerError
 from support.official import Official, OfficialPeer
 from support.peers import Peers
+from support.servers import open_options
 from support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-async def url(official: Official) -> str:
-    server = await official.server()
-    return str(server.facts["url"])
+@pytest.fixture(params=["official Server", "our Server"])
+async def url(request: pytest.FixtureRequest, official: Official) -> AsyncIterator[str]:
+    if request.param == "our Server":
+        async with serve(options=open_options()) as running:
+            yield running.url
+    else:
+        server = await official.server()
+        yield server.facts["url"]
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,8 +16,10 @@ import pytest
 from smcp_runtime.runtime import Computer
 from smcp_runtime.server.app import serve
 from smcp_runtime.wire.codes import CODES
+from support.doorman import doorman
 from support.leftovers import processes
 from support.official import Official, OfficialError, OfficialPeer
+from support.peers import Peers
 from support.servers import open_options
 from support.stack import config, light, options
 from support.waiting import until
@@ -266,6 +269,29 @@ async def test_fifty_calls_at_once_each_get_their_own_answer(planner: OfficialPe
     orders = [planner.order("call", **words, params={"text": f"call {n}"}) for n in range(50)]
     for number, order in enumerate(orders):
         assert (await planner.outcome(order))["content"][0]["text"] == f"call {number}"
+
+
+@pytest.mark.spec("C-9", "W-UP-2", "W-UP-6", "W-D-3", "R-FIX-4", "U-2")
+@pytest.mark.parametrize("transport", ["streamable", "sse"])
+async def test_an_upstream_refusal_reaches_the_agent_at_once_with_its_code(
+    planner: OfficialPeer, desk: Computer, peers: Peers, transport: str
+) -> None:
+    script = ("-m", "smcp_runtime.fixtures.servers.sdk_everything", "--transport", transport)
+    upstream = peers.python(*script).wait_line(r"ready url=(\S+)", timeout=30)[1]
+    async with doorman(upstream) as door:
+        vault = {"name": "The vault", "bundle_id": "vault", "type": transport, "server_parameters": {"url": door.url}}
+        await desk.mount({**vault, "default_tool_meta": {"auto_apply": True}})
+        await planner.peer.line(r'"tools_received".*vault__echo')
+        door.refuse(401)
+        began = time.monotonic()
+        result = await call(planner, "vault__echo", text="x")
+        assert time.monotonic() - began < 2
+        meta = result["_meta"]  # the spelling of its own model
+        assert (result["isError"], meta["error_code"], meta["mcp_server"]) == (True, 4006, "vault")
+        assert meta["auth_hint"]["message"]
+        door.admit()
+        assert (await call(planner, "vault__echo", text="after"))["content"][0]["text"] == "after"
+        await desk.unmount("vault")
 
 
 # --- large results --------------------------------------------------------------------------------------------
