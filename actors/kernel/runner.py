@@ -259,6 +259,10 @@ class Runner:
             left.extend(gate.backlog.values())
             gate.backlog.clear()
         for envelope in left:
+            if envelope.kind == "tell":
+                # Its sender may know already that a mailbox took it, and then hears nothing more.
+                self._bus.dead_letters.add(envelope, why or "stopped")
+                self._bus.meter.dead_letter(envelope, why or "stopped")
             text = f"{self.address} went down before it worked on {envelope.subject}"
             self._bus.settle(envelope.id, ActorLost(text, details={"executed": "no"}))
 

@@ -246,6 +246,19 @@ class TestEndOfALife:
         assert sorted(error.details["executed"] for error in beside) == ["no", "no", "unknown", "unknown", "unknown"]
         assert all(isinstance(error, ActorLost) for error in (*in_work, *queued, *beside))
 
+    async def test_a_tell_that_was_accepted_and_never_handled_is_a_dead_letter(
+        self, bus: Bus, nursery: Nursery
+    ) -> None:
+        actor = await nursery.start()
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(lambda: failure_of(bus, KernelHold(), into=[]))
+                await actor.entered.wait()
+                await bus.tell(A, KernelShout("never heard"))
+                nursery.supervisor.kill_child(A)
+        (letter,) = bus.dead_letters.recent
+        assert (letter.kind, letter.subject, letter.target) == ("tell", "KernelShout", "a")
+
     @pytest.mark.spec("F-95")
     async def test_a_one_way_message_that_raises_brings_a_death_notice_with_its_cause(
         self, bus: Bus, nursery: Nursery
