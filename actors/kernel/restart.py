@@ -48,35 +48,56 @@ class Park(msgspec.Struct, frozen=True):
     retry_in: float | None
 
 
+class Window:
+    """Restarts within a sliding time; for actors and MCP servers alike (DEC-1)."""
+
+    def __init__(self) -> None:
+        self._restarts: deque[float] = deque()
+
+    def record(self, now: float) -> None:
+        """One more."""
+        self._restarts.append(now)
+
+    def count(self, now: float, within: float) -> int:
+        """How many fall within the `within` seconds that end now."""
+        while self._restarts and now - self._restarts[0] >= within:
+            self._restarts.popleft()
+        return len(self._restarts)
+
+    def clear(self) -> None:
+        """Forgets them."""
+        self._restarts.clear()
+
+
 class History:
     """The failures of one child."""
 
     def __init__(self, policy: RestartPolicy, uniform: Callable[[float, float], float] = random.uniform) -> None:
         self._policy = policy
         self._uniform = uniform
-        self._restarts: deque[float] = deque()
+        self._window = Window()
         self._in_a_row = 0
+        self._last = 0.0
 
     @property
     def restarts_in_window(self) -> int:
         """Restarts that still count."""
-        return len(self._restarts)
+        return self._window.count(self._last, self._policy.within)
 
     def failed(self, *, started_at: float, now: float) -> Restart | Park:
         """Decides after a life that began at `started_at` ended at `now`."""
         policy = self._policy
         if now - started_at >= policy.stable_after:
             self.reset()
-        while self._restarts and now - self._restarts[0] >= policy.within:
-            self._restarts.popleft()
-        if len(self._restarts) >= policy.max_restarts:
+        self._last = now
+        if self._window.count(now, policy.within) >= policy.max_restarts:
             return Park(policy.park_retry or None)
-        self._restarts.append(now)
+        self._window.record(now)
         delay = policy.backoff.delay(self._in_a_row, self._uniform)
         self._in_a_row += 1
         return Restart(delay)
 
     def reset(self) -> None:
         """Forgets everything: a manual start, or a long healthy life."""
-        self._restarts.clear()
+        self._window.clear()
         self._in_a_row = 0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections import deque
 from collections.abc import Callable
 
 from ...wire.backoff import Backoff
 from ...wire.messages.mcp import ReconnectPolicy
+from ..kernel.restart import Window
 
 Uniform = Callable[[float, float], float]
 """Draws the jitter between two bounds."""
@@ -29,7 +29,7 @@ class RestartLaw:
         self.policy = policy
         self.retries = 0
         self._uniform = uniform
-        self._restarts: deque[float] = deque()
+        self._window = Window()
 
     def next_try(self, now: float) -> float | None:
         """When to try again after a failure at `now`; `None` when the server is to be parked."""
@@ -51,15 +51,13 @@ class RestartLaw:
     def tried(self, now: float) -> None:
         """A try begins."""
         self.retries += 1
-        self._restarts.append(now)
+        self._window.record(now)
 
     def in_window(self, now: float) -> int:
         """Tries within the sliding window that ends now."""
-        while self._restarts and self._restarts[0] <= now - self.policy.intensity_within:
-            self._restarts.popleft()
-        return len(self._restarts)
+        return self._window.count(now, self.policy.intensity_within)
 
     def clear(self) -> None:
         """Forgets every failure: the server was stable, or a person wants it started."""
         self.retries = 0
-        self._restarts.clear()
+        self._window.clear()
