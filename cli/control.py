@@ -1,7 +1,8 @@
 """The door for local questions to a running Computer: a Unix socket only its user can open.
 
-One line of JSON in (`{"ask": "status"}`), one line out. `smcp computer run` opens it, other
-commands ask there. It is a convenience: where it cannot be opened the Computer runs without it.
+One line of JSON in (`{"ask": "status"}`, `{"ask": "manage", "operation": …, "words": {…}}`), one line out. `smcp
+computer run` opens it, other commands ask there. It is a convenience: where it cannot be opened the Computer runs
+without it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import logging
 import os
 import socket
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,14 @@ import msgspec
 from ..actors.reconcile import directories
 from ..actors.reconcile.options import RuntimeOptions
 from ..runtime import Computer
-from ..wire.errors import NetworkError
+from ..wire.errors import Failure, NetworkError, SmcpError, from_failure, to_failure
+from .live import carry_out, plain
 
 LINE_MAX = 64 * 1024 * 1024
 QUESTION_LIMIT = 10.0
+OPERATION_LIMIT = 150.0
+"""Seconds for an operation; one that fetches has 120."""
+WORDS_MAX = 1024 * 1024
 PATH_MAX = 100
 """Bytes of a socket's path that every system takes."""
 
@@ -36,6 +41,8 @@ class Question(msgspec.Struct):
     """What is asked."""
 
     ask: str
+    operation: str = ""
+    words: dict[str, Any] = {}
 
 
 @asynccontextmanager
@@ -56,6 +63,33 @@ async def open_door(computer: Computer) -> AsyncIterator[None]:
             path.unlink()
 
 
+async def managed(path: Path, operation: str, words: Mapping[str, Any]) -> Any:
+    """What a running Computer made of an operation.
+
+    Raises:
+        NetworkError: Nobody answers there.
+        SmcpError: What it failed with.
+    """
+    answer = await _asked(path, Question("manage", operation, dict(words)), OPERATION_LIMIT)
+    if "failed" in answer:
+        raise from_failure(msgspec.convert(answer["failed"], Failure))
+    return answer["done"]
+
+
+async def doors(home: Path) -> dict[str, Path]:
+    """The Computers that run on a home, by name: where each is asked."""
+    found = {}
+    for path in sorted(door("").parent.glob("*.sock")):
+        try:
+            answer = await _asked(path, Question("manage", "identify"), QUESTION_LIMIT)
+        except NetworkError:
+            continue
+        done = answer.get("done") or {}
+        if done.get("home") == str(home):
+            found[str(done["name"])] = path
+    return found
+
+
 async def question(name: str, ask: str) -> Any:
     """The answer of a running Computer, as JSON values.
 
@@ -63,17 +97,24 @@ async def question(name: str, ask: str) -> Any:
         NetworkError: None of this name runs here, or it does not answer.
     """
     try:
-        async with asyncio.timeout(QUESTION_LIMIT):
-            reader, writer = await asyncio.open_unix_connection(door(name), limit=LINE_MAX)
+        return await _asked(door(name), Question(ask), QUESTION_LIMIT)
+    except NetworkError:
+        raise NetworkError(f"no Computer {name} answers on this machine", code="not_running") from None
+
+
+async def _asked(path: Path, asked: Question, limit: float) -> Any:
+    try:
+        async with asyncio.timeout(limit):
+            reader, writer = await asyncio.open_unix_connection(path, limit=LINE_MAX)
             try:
-                writer.write(msgspec.json.encode(Question(ask)) + b"\n")
+                writer.write(msgspec.json.encode(asked) + b"\n")
                 return msgspec.json.decode(await reader.readline())
             finally:
                 writer.close()
                 with suppress(OSError):
                     await writer.wait_closed()
     except (OSError, TimeoutError, msgspec.DecodeError) as error:
-        raise NetworkError(f"no Computer {name} answers on this machine", code="not_running") from error
+        raise NetworkError("nobody answers there", code="not_running") from error
 
 
 def door(name: str) -> Path:
@@ -90,7 +131,7 @@ async def _listen(computer: Computer, path: Path) -> asyncio.Server:
     _prepare(path.parent)
     if await _is_answered(path):
         raise OSError("a Computer of this name runs already")
-    return await asyncio.start_unix_server(lambda *ends: _answer(computer, *ends), sock=_bound(path), limit=4096)
+    return await asyncio.start_unix_server(lambda *ends: _answer(computer, *ends), sock=_bound(path), limit=WORDS_MAX)
 
 
 def _prepare(folder: Path) -> None:
@@ -125,19 +166,20 @@ async def _answer(computer: Computer, reader: asyncio.StreamReader, writer: asyn
     try:
         async with asyncio.timeout(QUESTION_LIMIT):
             asked = msgspec.json.decode(await reader.readline(), type=Question)
+        async with asyncio.timeout(OPERATION_LIMIT if asked.ask == "manage" else QUESTION_LIMIT):
             if asked.ask == "status":
-                writer.write(msgspec.json.encode(as_json(await computer.diagnostics())) + b"\n")
-                await writer.drain()
+                writer.write(msgspec.json.encode(plain(await computer.diagnostics())) + b"\n")
+            elif asked.ask == "manage":
+                writer.write(msgspec.json.encode(await _carried_out(computer, asked)) + b"\n")
+            await writer.drain()
     except (OSError, ValueError, TimeoutError) as error:
         logger.info("a local question was not answered: %s", type(error).__name__)
     finally:
         writer.close()
 
 
-def as_json(value: Any) -> Any:
-    """Structs as objects by field name, whatever form they have on the bus."""
-    if isinstance(value, msgspec.Struct):
-        return {name: as_json(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, dict):
-        return {key: as_json(item) for key, item in value.items()}
-    return [as_json(item) for item in value] if isinstance(value, list | tuple) else value
+async def _carried_out(computer: Computer, asked: Question) -> dict[str, Any]:
+    try:
+        return {"done": await carry_out(computer, asked.operation, asked.words)}
+    except SmcpError as error:
+        return {"failed": to_failure(error)}

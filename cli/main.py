@@ -16,9 +16,13 @@ from .demo import demo
 from .doctor import doctor
 from .exit_status import exit_status
 from .input import inputs
+from .marketplace import marketplace
+from .mcp import mcp
 from .output import Output
+from .plugin import plugin
 from .server import server
 from .settings import settings
+from .skill import skill
 
 app = typer.Typer(
     name="smcp",
@@ -54,6 +58,10 @@ app.add_typer(computer, name="computer")
 app.add_typer(agent, name="agent")
 app.add_typer(inputs, name="input")
 app.add_typer(settings, name="settings")
+app.add_typer(mcp, name="mcp")
+app.add_typer(plugin, name="plugin")
+app.add_typer(marketplace, name="marketplace")
+app.add_typer(skill, name="skill")
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import anyio
 
 from ...wire.envelope import Address
 from ...wire.errors import ConfigValidationError, PartialFailureError, PolicyError, SmcpError
-from ...wire.messages.management import ManagementResult
+from ...wire.messages.management import GetPendingDifferences, ManagementResult, PendingDifferences
 from ...wire.messages.mcp import ServerStatus
 from ...wire.messages.plugins import (
     AddMarketplace,
@@ -41,7 +41,7 @@ from .catalogs import declarations
 from .ids import PluginId, check_marketplace_name, parse_plugin_id
 from .ledger import read_knowns
 from .operations import Departure, error_like
-from .recovery import Plugin
+from .recovery import Plugin, differing
 from .recycling import reclaimed
 from .site import Site
 from .threads import in_thread
@@ -75,6 +75,14 @@ class PluginDesk(Management):
         knowns, _notes = await in_thread(self._site, lambda site: read_knowns(site.home))
         picture = self._composition.picture
         return MarketplaceViews(marketplace_views(picture.loaded.plugins, picture.settings, knowns))
+
+    @handler(concurrent=16)
+    async def pending_differences(self, message: GetPendingDifferences) -> PendingDifferences:
+        """What happened on disk since, to files and to trees of plugins."""
+        found = await super().pending_differences(message)
+        recovered = self._composition.picture.loaded.plugins
+        trees = await in_thread(self._site, lambda _: differing(recovered))
+        return PendingDifferences({**found.files, **trees})
 
     # -- plugins ------------------------------------------------------------------------------
 

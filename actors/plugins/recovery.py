@@ -29,6 +29,7 @@ from .ledger import (
 from .materialise import Materialised, materialise
 from .migrations import migration
 from .site import Site
+from .trees import stamp_of
 
 INSTALL_FIELDS = (
     "installedPlugins",
@@ -41,11 +42,12 @@ INSTALL_FIELDS = (
 
 
 class Plugin(msgspec.Struct, frozen=True):
-    """One installed plugin: what it brings, or why it lies inert."""
+    """One installed plugin: what it brings, or why it lies inert; `stamp` is that of its tree when it was read."""
 
     id: PluginId
     bundle: Bundle | None = None
     fault: Finding | None = None
+    stamp: str | None = None
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -135,6 +137,15 @@ def write_records(site: Site, made: Mapping[str, Materialised]) -> tuple[str, ..
     return ()
 
 
+def differing(recovered: Recovered) -> dict[str, str]:
+    """Trees of plugins that are not as they were read: changed or removed (R-PLUGIN-26)."""
+    found = {}
+    for plugin in recovered.plugins:
+        if plugin.bundle is not None and (now := stamp_of(plugin.bundle.root)) != plugin.stamp:
+            found[str(plugin.bundle.root)] = "removed" if now is None else "changed"
+    return found
+
+
 def migrate(site: Site, settings: Settings) -> bool:
     """Brings the user's settings of an earlier version up to date, once; whether they changed.
 
@@ -181,7 +192,8 @@ def _plugins(
             plugins.append(Plugin(plugin_id, fault=_no_catalog(plugin_id, catalogs)))
             continue
         try:
-            plugins.append(Plugin(plugin_id, ready(plugin_id, catalog)))
+            bundle = ready(plugin_id, catalog)
+            plugins.append(Plugin(plugin_id, bundle, stamp=stamp_of(bundle.root)))
         except SmcpError as error:
             plugins.append(Plugin(plugin_id, fault=finding_of(error, text)))
     return plugins

@@ -60,6 +60,21 @@ def digest_of(root: Path) -> str:
     return digest.hexdigest()[:40]
 
 
+def stamp_of(root: Path) -> str | None:
+    """Names, sizes and times of a tree's files in a few letters; `None` when it is not there."""
+    if not root.is_dir():
+        return None
+    digest = hashlib.sha256()
+    for folder, folders, names in os.walk(root):
+        folders.sort()
+        for name in sorted(names):
+            with suppress(OSError):
+                path = os.path.join(folder, name)
+                found = os.lstat(path)
+                digest.update(f"{os.path.relpath(path, root)}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:16]
+
+
 def size_of(root: Path) -> int:
     """Bytes of all files below a directory, as far as they can be seen just now."""
     total = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...wire.messages.plugins import MarketplaceView, PluginView
+from ..reconcile.masking import mask_url
 from ..reconcile.scopes.settings import Settings
 from ..reconcile.server_set import SetEntry
 from .baseline import Baseline
@@ -41,10 +42,11 @@ def marketplace_views(recovered: Recovered, settings: Settings, knowns: Knowns) 
     for name in sorted(declared.keys() | knowns.keys()):
         catalog, known, declaration = recovered.catalogs.catalogs.get(name), knowns.get(name), declared.get(name)
         fault = faults.get(name)
+        url = url_of(declaration) if declaration is not None else known.url if known is not None else None
         views.append(
             MarketplaceView(
                 name,
-                url_of(declaration) if declaration is not None else known.url if known is not None else None,
+                mask_url(url) if url is not None else None,
                 declaration.get("autoUpdate") if declaration is not None else None,
                 declaration is not None,
                 name in settings.names("trustedMarketplaces"),

@@ -363,7 +363,10 @@ async def test_what_changes_upstream_or_on_disk_waits_for_a_refresh(yard: Yard) 
         await plugins.install(AUDIT)
         await plugins.enable(AUDIT)
         market.commit({"plugins/audit/skills/more/SKILL.md": skill("more")})
-        await computer.manage.reload()
+        (root,) = [Path(one.root or "") for one in await plugins.list()]
+        assert await computer.manage.pending_differences() == {}
+        (root / "skills/work/note.txt").write_text("touched")
+        assert await computer.manage.pending_differences() == {str(root): "changed"}
         assert (await seen(computer)).skills == {"audit:work"}
         result = await plugins.refresh()
         assert result.changed

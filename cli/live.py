@@ -1,0 +1,89 @@
+"""What may be asked of a running Computer through its door: a table of operations, each by plain words (03 §11).
+
+Only who can open the socket gets here, and that is its user alone. What comes back is JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..wire.errors import ConfigValidationError
+
+if TYPE_CHECKING:
+    from ..runtime import Computer
+
+Words = Mapping[str, Any]
+Act = Callable[["Computer", Words], Awaitable[Any]]
+
+
+async def carry_out(computer: Computer, operation: str, words: Words) -> Any:
+    """Does what is asked; its result as JSON values, with field names.
+
+    Raises:
+        ConfigValidationError: There is no such operation, or a word of it is missing (`bad_operation`).
+        SmcpError: It failed.
+    """
+    act = OPERATIONS.get(operation)
+    if act is None:
+        raise ConfigValidationError(f"there is no operation {operation[:80]!r}", code="bad_operation")
+    try:
+        done = act(computer, words)
+    except KeyError as missing:
+        raise ConfigValidationError(f"{operation} needs {missing.args[0]}", code="bad_operation") from None
+    return plain(await done)
+
+
+def plain(value: Any) -> Any:
+    """Structs as objects by field name, at any depth; bytes of JSON as what they say."""
+    if isinstance(value, msgspec.Struct):
+        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+async def _identify(computer: Computer, _: Words) -> Any:
+    return {"name": computer.name, "home": str(computer.home)}
+
+
+OPERATIONS: Mapping[str, Act] = {
+    "identify": _identify,
+    "server.list": lambda computer, _: computer.manage.servers(),
+    "server.declare": lambda computer, words: computer.manage.declare(words["server"], words.get("scope", "local")),
+    "server.remove": lambda computer, words: computer.manage.remove(words["bundle_id"]),
+    "server.enable": lambda computer, words: computer.manage.enable(words["bundle_id"]),
+    "server.disable": lambda computer, words: computer.manage.disable(words["bundle_id"]),
+    "server.start": lambda computer, words: computer.control(words["bundle_id"], "start"),
+    "server.stop": lambda computer, words: computer.control(words["bundle_id"], "stop"),
+    "server.restart": lambda computer, words: computer.control(words["bundle_id"], "restart"),
+    "server.pending": lambda computer, _: computer.manage.pending(),
+    "server.approve": lambda computer, words: computer.manage.approve(words["bundle_id"]),
+    "server.deny": lambda computer, words: computer.manage.deny(words["bundle_id"]),
+    "plugin.list": lambda computer, _: computer.manage.plugins.list(),
+    "plugin.install": lambda computer, words: computer.manage.plugins.install(words["plugin_id"], words.get("version")),
+    "plugin.uninstall": lambda computer, words: computer.manage.plugins.uninstall(
+        words["plugin_id"], keep_servers=words.get("keep_servers", False)
+    ),
+    "plugin.enable": lambda computer, words: computer.manage.plugins.enable(words["plugin_id"], words.get("scope")),
+    "plugin.disable": lambda computer, words: computer.manage.plugins.disable(words["plugin_id"], words.get("scope")),
+    "plugin.gc": lambda computer, words: computer.manage.plugins.collect(
+        prune_dangling=words.get("prune_dangling", False)
+    ),
+    "marketplace.list": lambda computer, _: computer.manage.plugins.marketplaces(),
+    "marketplace.add": lambda computer, words: computer.manage.plugins.add_marketplace(
+        words["url"], words.get("name"), trust=words.get("trust", False), auto_update=words.get("auto_update")
+    ),
+    "marketplace.remove": lambda computer, words: computer.manage.plugins.remove_marketplace(
+        words["name"], keep_plugins=words.get("keep_plugins", False)
+    ),
+    "marketplace.set": lambda computer, words: computer.manage.plugins.set_marketplace(
+        words["name"], auto_update=words["auto_update"]
+    ),
+    "marketplace.refresh": lambda computer, words: computer.manage.plugins.refresh(*words.get("names", ())),
+    "marketplace.prune": lambda computer, _: computer.manage.plugins.prune(),
+    "skill.list": lambda computer, _: computer.skills(),
+    "files.reload": lambda computer, _: computer.manage.reload(),
+}

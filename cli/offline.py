@@ -1,0 +1,234 @@
+"""The same operations when no Computer runs: intent and derived files alone; the projection follows at a start.
+
+Blocking (R-CLI-2). Results are JSON values, as those of a running Computer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..actors.plugins import gc, operations
+from ..actors.plugins.catalogs import Catalog, Catalogs, read_catalog
+from ..actors.plugins.desk import collected
+from ..actors.plugins.ids import check_marketplace_name, parse_plugin_id
+from ..actors.plugins.ledger import read_knowns, read_ledger
+from ..actors.plugins.recovery import Recovered, migrate, recover
+from ..actors.plugins.recycling import reclaimed
+from ..actors.plugins.site import Site, site_of
+from ..actors.plugins.store import catalog_path
+from ..actors.plugins.trust import url_of
+from ..actors.plugins.views import marketplace_views
+from ..actors.reconcile.computer_config import ComputerConfig
+from ..actors.reconcile.declaring import declare
+from ..actors.reconcile.loading import load_all, settings_of
+from ..actors.reconcile.options import RuntimeOptions
+from ..actors.reconcile.preview import preview
+from ..actors.reconcile.scopes.settings import Settings
+from ..actors.reconcile.server_desk import server_views
+from ..actors.reconcile.server_files import remove, switch
+from ..wire.errors import ConfigValidationError, ConflictError, PartialFailureError, SmcpError
+from ..wire.messages.management import ManagementResult
+from .live import plain
+
+NEXT_START = "no Computer runs; this shows at its next start"
+Words = Mapping[str, Any]
+
+
+class Offline:
+    """The files of one user and project.
+
+    Args:
+        options: Settled options.
+    """
+
+    def __init__(self, options: RuntimeOptions) -> None:
+        self._options = options
+        self._site: Site = site_of(options)
+        self._config = ComputerConfig(name="computer")
+
+    def carry_out(self, operation: str, words: Words) -> Any:
+        """Does what is asked.
+
+        Raises:
+            ConflictError: That needs a Computer that runs (`not_running`).
+            SmcpError: It failed.
+        """
+        act = _OPERATIONS.get(operation)
+        if act is None:
+            raise ConflictError(f"{operation} needs a Computer that runs", code="not_running")
+        migrate(self._site, self.settings())
+        return plain(act(self, words))
+
+    def settings(self) -> Settings:
+        """The settings as the files say now."""
+        return settings_of(self._config, load_all(self._options))
+
+    # -- servers --------------------------------------------------------------------------------
+
+    def servers(self, _: Words) -> Any:
+        return server_views(preview(self._config, self._options).picture, {})
+
+    def declare(self, words: Words) -> ManagementResult:
+        server = words["server"]
+        picture = preview(self._config, self._options).picture
+        winner = next((one for one in picture.servers.values() if one.entry.name == server.get("name")), None)
+        changed, scope = declare(server, words.get("scope", "local"), self._site.places, winner)
+        return ManagementResult(changed, written_scope=scope, warnings=(NEXT_START,))
+
+    def remove(self, words: Words) -> ManagementResult:
+        member = preview(self._config, self._options).picture.servers.get(words["bundle_id"])
+        changed = remove(self._site.places, member, words["bundle_id"], False)
+        return ManagementResult(changed, warnings=(NEXT_START,))
+
+    def switch(self, words: Words, *, enabled: bool) -> ManagementResult:
+        member = preview(self._config, self._options).picture.servers.get(words["bundle_id"])
+        if member is None:
+            raise ConfigValidationError("there is no such server", code="unknown_server", bundle_id=words["bundle_id"])
+        changed = switch(self._site.places, member, enabled=enabled)
+        return ManagementResult(changed, written_scope="local", warnings=(NEXT_START,))
+
+    # -- plugins --------------------------------------------------------------------------------
+
+    def plugins(self, _: Words) -> Any:
+        settings = self.settings()
+        ledger, _notes = read_ledger(self._site.home)
+        enabled = settings.merged.get("enabledPlugins", {})
+        views: list[dict[str, Any]] = []
+        for text in settings.names("installedPlugins"):
+            record = next(iter(ledger.get(text, ())), None)
+            state = "installed_enabled" if enabled.get(text) is True else "installed_disabled"
+            views.append(
+                {
+                    "id": text,
+                    "state": state,
+                    "version": record.version if record else None,
+                    "servers": record.mcp_servers if record else [],
+                    "root": record.install_path if record else None,
+                }
+            )
+        known = {view["id"] for view in views}
+        offered = [
+            {"id": f"{name}@{catalog.name}", "state": "available", "version": entry.version}
+            for catalog in self._catalogs(settings).catalogs.values()
+            for name, entry in catalog.marketplace.plugins.items()
+        ]
+        return [*views, *(view for view in offered if view["id"] not in known)]
+
+    def install(self, words: Words) -> ManagementResult:
+        plugin_id = parse_plugin_id(words["plugin_id"])
+        made = operations.install(self._site, self.settings(), plugin_id, words.get("version"))
+        servers = preview(self._config, self._options).picture.servers
+        there = tuple(one for one in made.bundle.bundle_ids if one in servers)
+        notes = tuple(f"dependency satisfied: {one} is there already and stays as it is" for one in there)
+        return ManagementResult(made.changed, written_scope="user", warnings=(NEXT_START,), diagnostics=notes)
+
+    def opine(self, words: Words, *, value: bool) -> ManagementResult:
+        plugin_id = parse_plugin_id(words["plugin_id"])
+        opinion = operations.write_opinion(self._site, self.settings(), plugin_id, value, words.get("scope"))
+        after = self.settings()
+        is_effective = after.merged["enabledPlugins"].get(str(plugin_id)) is value
+        above = None if is_effective else after.source_of(("enabledPlugins", str(plugin_id)))
+        label = above.label if above is not None else None
+        return ManagementResult(opinion.changed, is_effective, label, opinion.scope, (NEXT_START,))
+
+    def uninstall(self, words: Words) -> ManagementResult:
+        plugin_id = parse_plugin_id(words["plugin_id"])
+        departure = operations.withdraw(self._site, self.settings(), plugin_id, None)
+        if not departure.remaining:
+            operations.discard(self._site, plugin_id)
+        picture = preview(self._config, self._options).picture
+        ledger, _ = read_ledger(self._site.home)
+        others = {key: [one for record in records for one in record.mcp_servers] for key, records in ledger.items()}
+        gone = reclaimed(departure.servers, others, picture.layers)
+        notes = tuple(f"{one} goes with it" for one in gone)
+        label = departure.remaining[0] if departure.remaining else None
+        return ManagementResult(departure.changed, label is None, label, "user", (NEXT_START,), notes)
+
+    def collect(self, words: Words) -> ManagementResult:
+        settings = self.settings()
+        recovered = recover(self._site, settings)
+        prune = words.get("prune_dangling", False)
+        return collected(gc.collect(self._site, settings, recovered, prune_dangling=prune))
+
+    # -- marketplaces ---------------------------------------------------------------------------
+
+    def marketplaces(self, _: Words) -> Any:
+        settings = self.settings()
+        knowns, _notes = read_knowns(self._site.home)
+        return marketplace_views(Recovered(catalogs=self._catalogs(settings)), settings, knowns)
+
+    def add_marketplace(self, words: Words) -> ManagementResult:
+        added = operations.add_marketplace(
+            self._site,
+            self.settings,
+            words["url"],
+            words.get("name"),
+            trust=words.get("trust", False),
+            auto_update=words.get("auto_update"),
+        )
+        offers = (f"{added.name} offers {len(added.plugins)} plugins",)
+        return ManagementResult(added.changed, written_scope="user", diagnostics=offers)
+
+    def remove_marketplace(self, words: Words) -> ManagementResult:
+        settings, name = self.settings(), check_marketplace_name(words["name"])
+        changed = operations.undeclare_marketplace(self._site, settings, name)
+        if not words.get("keep_plugins", False):
+            for text in settings.names("installedPlugins"):
+                if text.endswith(f"@{name}"):
+                    operations.withdraw(self._site, settings, parse_plugin_id(text), None)
+            operations.forget_marketplace(self._site, name)
+        return ManagementResult(changed, written_scope="user", warnings=(NEXT_START,))
+
+    def set_marketplace(self, words: Words) -> ManagementResult:
+        changed = operations.set_auto_update(self._site, self.settings(), words["name"], words["auto_update"])
+        return ManagementResult(changed, written_scope="user")
+
+    def refresh(self, words: Words) -> ManagementResult:
+        settings = self.settings()
+        names = frozenset(words.get("names") or settings.merged.get("extraKnownMarketplaces", {}))
+        report = recover(self._site, settings, refresh=names).catalogs.report
+        failed = sorted(names & (report.failed | report.skipped).keys())
+        if failed:
+            applied = sorted(names - set(failed))
+            reasons = "; ".join((report.failed | report.skipped)[name].reason for name in failed)
+            raise PartialFailureError(f"not everything could be refreshed: {reasons}", applied=applied, failed=failed)
+        changed = bool(report.updated or report.installed)
+        return ManagementResult(changed, warnings=(NEXT_START,))
+
+    def prune(self, _: Words) -> ManagementResult:
+        gone = gc.prune(self._site, self.settings())
+        return ManagementResult(bool(gone), diagnostics=tuple(f"{name} is deleted" for name in gone))
+
+    def _catalogs(self, settings: Settings) -> Catalogs:
+        """The catalogs that lie there, without fetching any."""
+        found = {}
+        for name, declaration in settings.merged.get("extraKnownMarketplaces", {}).items():
+            path = catalog_path(self._site.home, name)
+            try:
+                marketplace, _ = read_catalog(path)
+            except SmcpError:
+                continue
+            found[name] = Catalog(name, path, url_of(declaration) or "", marketplace)
+        return Catalogs(found)
+
+
+_OPERATIONS: Mapping[str, Callable[[Offline, Words], Any]] = {
+    "server.list": Offline.servers,
+    "server.declare": Offline.declare,
+    "server.remove": Offline.remove,
+    "server.enable": lambda files, words: files.switch(words, enabled=True),
+    "server.disable": lambda files, words: files.switch(words, enabled=False),
+    "plugin.list": Offline.plugins,
+    "plugin.install": Offline.install,
+    "plugin.uninstall": Offline.uninstall,
+    "plugin.enable": lambda files, words: files.opine(words, value=True),
+    "plugin.disable": lambda files, words: files.opine(words, value=False),
+    "plugin.gc": Offline.collect,
+    "marketplace.list": Offline.marketplaces,
+    "marketplace.add": Offline.add_marketplace,
+    "marketplace.remove": Offline.remove_marketplace,
+    "marketplace.set": Offline.set_marketplace,
+    "marketplace.refresh": Offline.refresh,
+    "marketplace.prune": Offline.prune,
+}

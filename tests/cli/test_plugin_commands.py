@@ -1,0 +1,147 @@
+"""`smcp plugin`, `marketplace`, `mcp` and `skill`: on files alone, and through the door of a Computer that runs."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from smcp_runtime.cli.control import door
+from support.marketplaces import HARBOUR, Repository, catalog, plugin, stdio
+from support.peers import Peer, Peers
+from support.stack import light
+
+from .test_management_commands import SMCP, User
+
+spec = pytest.mark.spec
+AUDIT = "audit@acme"
+TWINS = {"fs_user": light("filesystem", bundle_id="fs_user"), "fs_other": light("filesystem", bundle_id="fs_other")}
+
+
+@pytest.fixture
+def user(tmp_path: Path, peers: Peers) -> User:
+    return User(tmp_path, peers)
+
+
+@pytest.fixture
+def market(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "acme", catalog("acme", "audit"), plugin("audit", stdio("store", bundle_id="db")))
+
+
+def computer(user: User, *words: str) -> Peer:
+    started = user.peers.start([*SMCP, "computer", "run", "--name", "desk", *words], env=user.environ, cwd=user.project)
+    started.wait_line(r"^ready url=", timeout=20)
+    return started
+
+
+def flag_file(tmp_path: Path, servers: Any) -> str:
+    path = tmp_path / "flag.json"
+    path.write_text(json.dumps({"mcp_servers": list(servers)}))
+    return str(path)
+
+
+@spec("R-CLI-2", "R-PLUGIN-9", "T-PLUG-1")
+def test_without_a_computer_the_commands_work_on_files_and_say_when_it_shows(user: User, market: Repository) -> None:
+    refused = user.run("marketplace", "add", market.url, "--json")
+    assert refused.status == 1
+    assert json.loads(refused.lines[0])["code"] == "trust_needed"
+    assert user.said("marketplace", "add", market.url, "--trust", "--json")["changed"]
+    assert [one["name"] for one in user.said("marketplace", "list", "--json")] == ["acme"]
+    installed = user.said("plugin", "install", AUDIT, "--json")
+    assert {name: installed[name] for name in ("installed", "scope", "state", "mcpServers")} == {
+        "installed": AUDIT,
+        "scope": "user",
+        "state": "installed_disabled",
+        "mcpServers": ["db"],
+    }
+    assert "next start" in installed["warnings"][0]
+    assert user.said("plugin", "enable", AUDIT, "--json")["written_scope"] == "user"
+    assert user.said("plugin", "list", "--json")[0]["state"] == "installed_enabled"
+    assert user.run("plugin", "info", "nothing@acme").status == 1
+    assert user.said("plugin", "uninstall", AUDIT, "--json")["changed"]
+    assert [one["state"] for one in user.said("plugin", "list", "--json")] == ["available"]
+    assert user.run("mcp", "start", "all").status == 1 or user.said("mcp", "list", "--json") == []
+
+
+@spec("T-PLUG-2", "T-PLUG-4", "R-MGMT-1")
+def test_a_computer_that_runs_is_managed_through_its_door(
+    user: User, market: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = computer(user)
+    for name in ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(user.home))
+    socket = door("desk")
+    assert stat.S_IMODE(socket.stat().st_mode) == 0o600
+    assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
+    user.said("marketplace", "add", market.url, "--trust", "--json")
+    user.said("plugin", "install", AUDIT, "--json")
+    assert user.said("skill", "list", "--json") == []
+    user.said("plugin", "enable", AUDIT, "--json")
+    assert [one["name"] for one in user.said("skill", "list", "--json")] == ["audit:work"]
+    servers = user.said("mcp", "list", "--json")
+    assert [(one["bundle_id"], one["owner"], one["connection"]) for one in servers] == [
+        ("db", "plugin:audit", "connected")
+    ]
+    stopped = user.run("mcp", "stop", "db")
+    assert stopped.status == 1
+    assert "audit@acme" in " ".join(stopped.errors)
+    user.said("plugin", "disable", AUDIT, "--json")
+    assert user.said("mcp", "list", "--json") == []
+    assert user.run("plugin", "list", "--computer", "other").status == 2
+    assert run.status is None
+
+
+@spec("T-MGMT-1", "T-MGMT-2", "R-MGMT-5", "R-MGMT-6", "R-MGMT-7", "R-FIX-2")
+def test_an_ambiguous_or_unknown_name_fails_and_says_what_there_is(user: User, tmp_path: Path) -> None:
+    computer(user, "--mcp-config", flag_file(tmp_path, TWINS.values()))
+    ambiguous = user.run("mcp", "stop", "filesystem")
+    assert ambiguous.status == 1
+    assert ambiguous.lines == []
+    for words in ("2 servers are named 'filesystem'", "fs_other", "fs_user", "(flag)", "bundle_id"):
+        assert words in "\n".join(ambiguous.errors)
+    for token in ("nothing", "legal_but_unregistered"):
+        missing = user.run("mcp", "stop", token)
+        assert (missing.status, missing.lines) == (1, [])
+    assert user.run("mcp", "stop", "fs_user").status == 0
+    states = {one["bundle_id"]: one["activation"] for one in user.said("mcp", "list", "--json")}
+    assert states == {"fs_user": "stopped", "fs_other": "started"}
+    assert user.run("mcp", "restart", "all").status == 0
+    states = {one["bundle_id"]: one["activation"] for one in user.said("mcp", "list", "--json")}
+    assert states == {"fs_user": "started", "fs_other": "started"}
+
+
+def test_servers_are_declared_switched_and_removed_in_files(user: User) -> None:
+    entry = json.dumps(light("mine", bundle_id="mine"))
+    assert user.said("mcp", "add", entry, "--scope", "user", "--json")["written_scope"] == "user"
+    assert [one["bundle_id"] for one in user.said("mcp", "list", "--json")] == ["mine"]
+    user.said("mcp", "disable", "mine", "--json")
+    assert [one["verdict"] for one in user.said("mcp", "list", "--json")] == ["DISABLED"]
+    user.said("mcp", "enable", "mine", "--json")
+    assert user.said("mcp", "remove", "mine", "--json")["changed"]
+    assert user.said("mcp", "list", "--json") == []
+    assert user.run("mcp", "add", "{").status == 2
+
+
+@spec("F-18")
+def test_the_validator_reports_every_fault_and_writes_nothing(user: User, tmp_path: Path) -> None:
+    assert user.said("plugin", "validate", str(HARBOUR), "--json")["valid"]
+    manifest = tmp_path / "bad/.tfrobot-plugin/marketplace.json"
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text(json.dumps({"name": "Bad", "owner": 1, "plugins": [{"name": "a", "source": "../x"}, {}]}))
+    before = user.everything()
+    run = user.run("marketplace", "validate", str(tmp_path / "bad"), "--json")
+    verdict = json.loads(run.lines[0])
+    assert run.status == 1
+    assert set(verdict) == {"valid", "mode", "path", "checked_files", "errors", "warnings"}
+    assert {issue["location"] for issue in verdict["errors"]} == {
+        "name",
+        "owner",
+        "plugins[0].source",
+        "plugins[1].name",
+        "plugins[1].source",
+    }
+    assert user.everything() == before
