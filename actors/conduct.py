@@ -120,14 +120,14 @@ class Conduct:
     def _admit(self, operation: Operation, **facts: bool) -> Verdict:
         return admit(operation, self.phase, **facts)
 
-    async def _manage(self, message: Ask[R], *, mutates: bool = True) -> R:
+    async def _manage(self, message: Ask[R], *, mutates: bool = True, limit: float = CHANGE_LIMIT) -> R:
         """Management of what runs. Its actor puts changes in order; none waits here for the servers of another, nor for
         a connection that is being made (DEC-37). One that comes during a start or a sync waits for its end."""
         try:
             if mutates and self.phase not in RUNNING:
                 async with self._turns.take("manage"):
                     self._admit("manage")
-            done = await self._ask(RECONCILE, message, CHANGE_LIMIT)
+            done = await self._ask(RECONCILE, message, limit)
         except SmcpError as error:
             self._failed("manage", error)
             raise

@@ -30,6 +30,9 @@ from .kernel import ChildSpec
 from .kernel.house import House
 from .log_guard import guarded
 from .mcp.actor import McpSupervisor
+from .mcp.oauth.browser import shown_by
+from .mcp.oauth.credentials import authorizer, credentials_from
+from .mcp.oauth.vault import Vault
 from .mcp.opener import Opener
 from .mcp.process_record import ProcessRecords
 from .reconcile import directories
@@ -40,6 +43,7 @@ from .reconcile.keeper import InlineServers, address_of, bundle_id_of
 from .reconcile.loading import load_all, settings_of
 from .reconcile.options import RuntimeOptions
 from .reconcile.overview import Overview
+from .reconcile.values.chain import token_store_of
 from .socket.actor import SocketActor
 from .socket.credentials import Credentials
 from .socket.settings import SocketSettings
@@ -117,7 +121,9 @@ class Crew:
             SmcpError: An actor did not start; nothing is left open.
         """
         await _read_files(held, options)
-        opener = await _opener(held.config.name, options)
+        vault = Vault(token_store_of(options, directories.resolve(options).state, held.tokens), held.registry)
+        opener = await _opener(held.config.name, options, vault)
+        authorize = authorizer(vault, shown_by(options.browser))
         house = await House.open()
         overview = Overview(house.bus, on_change=on_change, on_link=on_link, on_actor=on_actor)
         crew = cls(house, overview, held, options)
@@ -129,7 +135,7 @@ class Crew:
                 ChildSpec(TOOLS, lambda: ToolActor(tool_settings(options), confirmation=options.tool_confirmation)),
                 ChildSpec(
                     RECONCILE,
-                    lambda: ReconcileActor(held, servers, options, slices=SLICES),
+                    lambda: ReconcileActor(held, servers, options, slices=SLICES, authorize=authorize),
                     start_timeout=START_LIMIT + FETCHES * options.git_timeout_s,
                 ),
                 ChildSpec(
@@ -235,7 +241,7 @@ async def _read_files(held: Held, options: RuntimeOptions) -> None:
     await anyio.to_thread.run_sync(make_private_directory, directories.resolve(options).home)
 
 
-async def _opener(name: str, options: RuntimeOptions) -> Opener:
+async def _opener(name: str, options: RuntimeOptions, vault: Vault) -> Opener:
     """What servers are opened with; what a Computer that was killed left running is ended first (DEC-8)."""
     state = directories.resolve(options).state
     records = ProcessRecords(state / "processes")
@@ -243,7 +249,8 @@ async def _opener(name: str, options: RuntimeOptions) -> Opener:
     if swept:
         logger.warning("ended what an earlier run left behind: %s", ", ".join(swept))
     # A name may hold what a path may not.
-    return Opener(records=records, log_folder=state / "logs" / quote(name, safe=" ").replace(".", "%2E"))
+    logs = state / "logs" / quote(name, safe=" ").replace(".", "%2E")
+    return Opener(records=records, log_folder=logs, credentials=credentials_from(vault))
 
 
 def _failure(task: asyncio.Task[None]) -> BaseException | None:

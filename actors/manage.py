@@ -17,6 +17,7 @@ from ..wire.errors import PartialFailureError
 from ..wire.message import Ask
 from ..wire.messages.management import (
     AnswerApproval,
+    AuthorizeServer,
     ChangeSettings,
     ClearInputs,
     DeclareServer,
@@ -32,17 +33,21 @@ from ..wire.messages.management import (
     UnsetInput,
     WritableScope,
 )
+from ..wire.messages.mcp import ServerStatus
 from ..wire.messages.projection import ChangeResult, GetProjectionStatus, PendingApproval
 from ..wire.messages.servers import ListServers, RemoveServer, ServerView, SwitchServer
 from .plugins.manage import ManagePlugins
 
 R = TypeVar("R")
 
+AUTHORIZE_LIMIT = 330.0
+"""Seconds for a person to authorize a server, and for the server to start anew."""
+
 
 class Operate(Protocol):
     """Carries an operation out; one that `mutates` takes its turn among all operations (R-LIFE-2)."""
 
-    async def __call__(self, message: Ask[R], *, mutates: bool) -> R: ...
+    async def __call__(self, message: Ask[R], *, mutates: bool, limit: float = ...) -> R: ...
 
 
 class Manage:
@@ -103,6 +108,18 @@ class Manage:
     async def approve_all(self) -> ManagementResult:
         """Approves every server of the project, those to come included."""
         return await self._operate(AnswerApproval("approve_all"), mutates=True)
+
+    async def authorize(self, bundle_id: str) -> ServerStatus:
+        """Has an HTTP server authorized and starts it anew; a person has a few minutes for it (R-MCP-25).
+
+        The page is shown as the option `browser` says. Nothing of it is visible to an Agent.
+
+        Raises:
+            ConfigValidationError: There is no such server (`unknown_server`), or it takes none (`no_authorization`).
+            AuthError: It was not granted (`not_granted`), or there is no browser (`no_browser`).
+            NetworkError: The server or its authorization server cannot be reached.
+        """
+        return await self._operate(AuthorizeServer(bundle_id), mutates=True, limit=AUTHORIZE_LIMIT)
 
     # -- servers --------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ class Opener:
     Args:
         records: Where running processes are recorded for the next start (DEC-8); `None` for nowhere.
         log_folder: Where each server's stderr goes, in `<bundle_id>.log`; `None` for nowhere.
-        credentials: The HTTP authorization of a server by its bundle_id, where there is one (R-MCP-25).
+        credentials: The HTTP authorization of a plan, where there is one (R-MCP-25).
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Opener:
         *,
         records: ProcessRecords | None = None,
         log_folder: Path | None = None,
-        credentials: Callable[[str], httpx2.Auth | None] = lambda _: None,
+        credentials: Callable[[LaunchPlan], httpx2.Auth | None] = lambda _: None,
     ) -> None:
         self._records = records
         self._log_folder = log_folder
@@ -62,7 +62,7 @@ class Opener:
             if folder is not None:
                 log = StderrLog(folder / f"{plan.bundle_id}.log", redaction=Redaction(plan.secrets))
             return await open_stdio(plan, on_notification, tail=tail, log=log, records=self._records)
-        auth = self._credentials(plan.bundle_id)
+        auth = self._credentials(plan)
         if plan.transport == "sse":
             return await open_sse(plan, on_notification, auth=auth)
         return StreamableConnection(plan, on_notification, on_forgotten=on_forgotten, auth=auth)

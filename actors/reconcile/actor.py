@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import anyio
 import msgspec
 
 from ...wire.codec import Attachment
-from ...wire.errors import ConfigValidationError, ConflictError, PolicyError, SmcpError
+from ...wire.errors import ConfigValidationError, ConflictError, SmcpError
 from ...wire.messages.mcp import LaunchPlan, ServerStatus, ServerStatusChanged
 from ...wire.messages.projection import (
     ChangeResult,
@@ -49,6 +49,7 @@ from .json_text import load
 from .keeper import ServerKeeper
 from .lanes import Lanes
 from .loading import Loaded, load_all, places_for, settings_of, with_plugins
+from .management import may_not_run
 from .options import RuntimeOptions
 from .plan import Plan, plan
 from .rendering import Renderer
@@ -75,6 +76,7 @@ class ReconcileActor(Following, PluginDesk, ServerDesk):
         options: Settled options.
         slices: The slices somebody answers for, beside the configuration.
         chain: Sources of input values, in place of those of the options.
+        authorize: Has a server authorized (R-MCP-25); `None` where none can be.
         wall_clock: Unix seconds.
     """
 
@@ -86,6 +88,7 @@ class ReconcileActor(Following, PluginDesk, ServerDesk):
         *,
         slices: Iterable[Slice] = ("tool_list",),
         chain: Chain | None = None,
+        authorize: Callable[[LaunchPlan], Awaitable[None]] | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._held = held
@@ -96,6 +99,7 @@ class ReconcileActor(Following, PluginDesk, ServerDesk):
         self._site = site_of(options)
         self._stores = stores_of(options, self._files.state, held.run_values)
         self._renderer = Renderer(options, chain or chain_of(options, self._stores), held.registry)
+        self._authorize = authorize
         self._wall_clock = wall_clock
         self._composition = Composition(held, options)
         self._degradations = Degradations()
@@ -176,7 +180,7 @@ class ReconcileActor(Following, PluginDesk, ServerDesk):
         """One rendering for one start; a restart that was rendered already takes that (R-INPUT-21)."""
         member = self._member(message.bundle_id)
         if not member.may_run:
-            raise _may_not_run(member)
+            raise may_not_run(member)
         prepared = self._lanes.take_prepared(member.bundle_id)
         if prepared is not None:
             return prepared
@@ -248,7 +252,7 @@ class ReconcileActor(Following, PluginDesk, ServerDesk):
                 )
             return await self._lanes.stop(member.bundle_id)
         if not member.may_run:
-            raise _may_not_run(member)
+            raise may_not_run(member)
         act = self._lanes.start if message.action == "start" else self._lanes.restart
         return await act(member.bundle_id)
 
@@ -391,8 +395,3 @@ class ReconcileActor(Following, PluginDesk, ServerDesk):
             self._held.registry.release(bundle_id)
             self._held.stopped.discard(bundle_id)
         self._committer.mark()
-
-
-def _may_not_run(member: SetEntry) -> PolicyError:
-    why = member.reason or "it is disabled"
-    return PolicyError(f"{member.bundle_id} may not run: {why}", code="not_enabled", bundle_id=member.bundle_id)

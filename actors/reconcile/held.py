@@ -38,6 +38,7 @@ class Held(msgspec.Struct):
         signatures: Last signature of each slice, so that a restart is no change (R-PROJ-5).
         registry: Secrets resolved for servers, while in use (R-INPUT-23); never shown.
         run_values: Values of inputs set for this run, by resolved id; never shown.
+        tokens: Authorizations at servers that no other store keeps; never shown.
         asked: Approvals that somebody was asked for, by bundle_id: the fingerprint of what was shown.
     """
 
@@ -56,6 +57,7 @@ class Held(msgspec.Struct):
     is_running: bool = False
     registry: SecretRegistry = msgspec.field(default_factory=SecretRegistry)
     run_values: dict[str, Value] = {}
+    tokens: dict[str, str] = {}
     asked: dict[str, str] = {}
 
     def __repr__(self) -> str:

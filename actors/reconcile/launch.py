@@ -15,7 +15,8 @@ import msgspec
 from ...wire.durations import parse_duration
 from ...wire.errors import ConfigValidationError, SmcpError, StartupError
 from ...wire.identity import derive_bundle_id
-from ...wire.messages.mcp import LaunchPlan
+from ...wire.messages.mcp import LaunchPlan, OAuthPlan
+from .oauth_entry import oauth_plan
 from .placeholders import Rendered, Surroundings, render
 from .policies import ServerPolicies
 from .server_entry import ServerEntry
@@ -41,6 +42,7 @@ class RenderedEntry(msgspec.Struct, frozen=True):
     parameters: dict[str, Any]
     env_file: str | None
     notes: tuple[str, ...]
+    oauth: OAuthPlan | None = None
 
 
 def render_entry(entry: ServerEntry, values: Mapping[str, Any], context: LaunchContext) -> RenderedEntry:
@@ -56,7 +58,8 @@ def render_entry(entry: ServerEntry, values: Mapping[str, Any], context: LaunchC
     _refuse_drift(entry)
     env_file = rendered.value["envFile"]
     notes = tuple(f"${{env:{name}}} is undefined and was taken as empty" for name in rendered.undefined)
-    return RenderedEntry(parameters, None if env_file is None else os.path.join(context.project_root, env_file), notes)
+    place = None if env_file is None else os.path.join(context.project_root, env_file)
+    return RenderedEntry(parameters, place, notes, oauth_plan(entry.oauth, values))
 
 
 def launch_plan(
@@ -100,6 +103,7 @@ def launch_plan(
         timeout=_seconds(entry, "timeout", parameters),
         read_timeout=_seconds(entry, "sse_read_timeout", parameters),
         terminate_on_close=parameters.get("terminate_on_close", True),
+        oauth=rendered.oauth,
     )
 
 

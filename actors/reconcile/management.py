@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import anyio
 
 from ...wire.base import to_json
 from ...wire.codec import Attachment
-from ...wire.errors import ConfigValidationError, SmcpError
+from ...wire.errors import AuthError, ConfigValidationError, PolicyError, SmcpError
 from ...wire.messages.management import (
     Answer,
     AnswerApproval,
+    AuthorizeServer,
     ChangeSettings,
     ClearInputs,
     DeclareServer,
@@ -33,16 +34,19 @@ from ...wire.messages.management import (
     ShowSettings,
     UnsetInput,
 )
+from ...wire.messages.mcp import LaunchPlan, ServerStatus
 from ...wire.messages.projection import ChangeResult, PendingApproval
 from ..kernel import Actor, handler
-from .composition import Composition
+from .composition import Composition, Picture
 from .computer_config import ComputerConfig
 from .declaring import declare, read_declared
 from .held import Held
 from .input_views import supplied_by, view_of
 from .inputs import Definition
 from .json_text import load
+from .lanes import Lanes
 from .loading import Loaded, differences_on_disk, load_again
+from .oauth_entry import may_be_authorized
 from .operations import answered, changed_settings, outcome_of, outcome_of_settings, shown_settings
 from .options import RuntimeOptions
 from .scopes.places import Places
@@ -52,6 +56,8 @@ from .values.stores import Stores
 
 logger = logging.getLogger(__name__)
 
+AUTHORIZE_LIMIT = 300.0
+"""Seconds a person has to authorize a server."""
 ANSWERS: Mapping[object, Answer] = {
     "approve": "approve",
     "yes": "approve",
@@ -72,6 +78,8 @@ class Management(Actor):
     _stores: Stores
     _composition: Composition
     _turn: anyio.Lock
+    _lanes: Lanes
+    _authorize: Callable[[LaunchPlan], Awaitable[None]] | None
 
     async def _change(
         self, config: ComputerConfig, mounts: Mapping[str, ServerEntry], loaded: Loaded | None = None
@@ -79,6 +87,9 @@ class Management(Actor):
         raise NotImplementedError
 
     def _member(self, bundle_id: str) -> SetEntry:
+        raise NotImplementedError
+
+    async def _render(self, picture: Picture, member: SetEntry, *, is_automatic: bool) -> LaunchPlan:
         raise NotImplementedError
 
     # -- inputs ---------------------------------------------------------------------------
@@ -184,6 +195,24 @@ class Management(Actor):
             return None
         return ANSWERS.get(answer) if isinstance(answer, str) else None
 
+    @handler(concurrent=8)
+    async def authorize_server(self, message: AuthorizeServer) -> ServerStatus:
+        """Outside of the turns: a person takes a while, and only this server waits."""
+        member = self._member(message.bundle_id)
+        if not member.may_run:
+            raise may_not_run(member)
+        if self._authorize is None or not may_be_authorized(member.entry.type, member.entry.parameters):
+            raise ConfigValidationError(
+                f"{member.bundle_id} is no server that can be authorized",
+                code="no_authorization",
+                bundle_id=member.bundle_id,
+            )
+        plan = await self._render(self._composition.picture, member, is_automatic=False)
+        with anyio.move_on_after(AUTHORIZE_LIMIT):
+            await self._authorize(plan)
+            return await self._lanes.restart(member.bundle_id)
+        raise AuthError(f"nobody authorized {member.bundle_id} in time", code="not_granted", bundle_id=member.bundle_id)
+
     # -- settings and files -----------------------------------------------------------------
 
     @handler
@@ -242,3 +271,9 @@ class Management(Actor):
         known = self._composition.picture
         loaded = await anyio.to_thread.run_sync(load_again, self._options, known.loaded)
         return await self._change(known.config, known.mounts, loaded)
+
+
+def may_not_run(member: SetEntry) -> PolicyError:
+    """Why a member of the set may have no client."""
+    why = member.reason or "it is disabled"
+    return PolicyError(f"{member.bundle_id} may not run: {why}", code="not_enabled", bundle_id=member.bundle_id)

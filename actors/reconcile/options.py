@@ -25,6 +25,7 @@ from .settings_fields import is_absolute
 
 Hook = Callable[..., Any]
 KIB, MIB = 1024, 1024 * 1024
+TOKEN_STORES = ("memory", "file")
 OWN_STORES = ("keyring", "memory")
 """What `secret_providers` may name; everything else in it is a hook."""
 LAUNCHERS = frozenset({"npx", "npm", "pnpm", "yarn", "bunx", "uvx", "uv", "pipx", "docker", "podman"})
@@ -45,6 +46,10 @@ class RuntimeOptions:
         secret_providers: Resolver hooks in order (R-INPUT-12), and `keyring` and `memory` for our own stores; `None`
             for these two.
         prompter: Asks a person; `None` for a run without one.
+        token_store: Where authorizations at servers are kept: `memory`, `file` (0600), or an object with the methods
+            of a secret store; `None` for the keyring, and memory where there is none (R-MCP-25).
+        browser: Shows a person the page on which a server is authorized: its bundle_id and a URL; `None` for the
+            browser of this machine.
         server_approval: Asked with a `PendingApproval`; answers `approve`, `deny`, `approve_all` or `None` (R-GATE-12).
         approve_all_servers: Approves every server of project files, in this run only.
         auth_payload_provider: Value or callable evaluated at every handshake; excludes `connection.auth`.
@@ -82,6 +87,8 @@ class RuntimeOptions:
     source_trust: Hook | None = None
     plugin_approval: Hook | None = None
     server_approval: Hook | None = None
+    token_store: Any = None
+    browser: Hook | None = None
     approve_all_servers: bool = False
     management_authorization: Hook | None = None
     tool_confirmation: ConfirmTool | None = None
@@ -152,6 +159,7 @@ def settle(options: RuntimeOptions, config: ComputerConfig | None = None) -> tup
     flags = [options.flag_mcp_config] if isinstance(options.flag_mcp_config, str) else options.flag_mcp_config
     _check_bounds(options, findings)
     _check_choices(options, findings)
+    _check_stores(options, findings)
     if (
         options.auth_payload_provider is not None
         and config is not None
@@ -267,12 +275,17 @@ def _check_choices(options: RuntimeOptions, findings: Findings) -> None:
     for index, root in enumerate(options.skill_mount_roots):
         if not is_absolute(root):
             findings.add(f"skill_mount_roots[{index}]", "must be an absolute path", code="not_absolute")
-    for provider in options.secret_providers or ():
-        if not callable(provider) and provider not in OWN_STORES:
-            findings.add("secret_providers", "holds functions, keyring and memory only", code="bad_choice")
     for transport in options.transports:
         if transport not in protocol.DEFAULT_TRANSPORTS:
             findings.add("transports", "holds polling and websocket only", code="bad_choice")
+
+
+def _check_stores(options: RuntimeOptions, findings: Findings) -> None:
+    if isinstance(options.token_store, str) and options.token_store not in TOKEN_STORES:
+        findings.add("token_store", f"must be one of {', '.join(TOKEN_STORES)}", code="bad_choice")
+    for provider in options.secret_providers or ():
+        if not callable(provider) and provider not in OWN_STORES:
+            findings.add("secret_providers", "holds functions, keyring and memory only", code="bad_choice")
 
 
 def _polling_first(transports: Sequence[str], findings: Findings) -> tuple[str, ...]:

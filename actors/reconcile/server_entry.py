@@ -18,6 +18,7 @@ from ...wire.servers import FIELD_ALIASES, TRANSPORT_SPELLINGS
 from ..tools.vrl import EngineMissing, check_script
 from .fields import Fields
 from .findings import Findings, item, member
+from .oauth_entry import read_oauth, secret_input_of
 from .placeholders import TooDeep, references
 from .policies import read_group
 
@@ -29,7 +30,6 @@ _FLAT_KEYS = ("command", "args", "env", "cwd", "url", "headers", "timeout")
 _PARAMETER_ALIASES = {"encodingErrorHandler": "encoding_error_handler", "sseReadTimeout": "sse_read_timeout"} | {
     "terminateOnClose": "terminate_on_close"
 }
-_OAUTH_ALIASES = {"client_name": "clientName"}
 _ERROR_HANDLERS = ("strict", "ignore", "replace")
 
 
@@ -73,7 +73,8 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def referenced_inputs(self) -> tuple[str, ...]:
         """Input ids the entry refers to."""
-        return references(self.rendered_fields)
+        secret = secret_input_of(self.oauth)
+        return tuple(dict.fromkeys((*references(self.rendered_fields), *([secret] if secret else []))))
 
 
 def canonical(entry: ServerEntry) -> dict[str, Any]:
@@ -126,7 +127,7 @@ def read_entry(
         default_tool_meta=_read_default_meta(fields, findings),
         vrl=_read_vrl(fields, check, findings),
         env_file=_read_env_file(fields, transport, findings),
-        oauth=_read_oauth(fields, transport, findings),
+        oauth=read_oauth(fields, transport, findings),
         health_check=_read_policy(fields, "health_check", findings),
         reconnect=_read_policy(fields, "reconnect", findings),
     )
@@ -329,24 +330,6 @@ def _read_env_file(fields: Fields, transport: Transport | None, findings: Findin
         )
         return None
     return env_file
-
-
-def _read_oauth(fields: Fields, transport: Transport | None, findings: Findings) -> dict[str, Any] | None:
-    raw = fields.object("oauth")
-    if raw is None:
-        return None
-    if transport in ("stdio", "sse"):
-        findings.add(fields.at("oauth"), f"is no key of a {transport} server", code="unknown_key")
-        return None
-    oauth = Fields(raw, fields.at("oauth"), findings, _OAUTH_ALIASES)
-    settled: dict[str, Any] = {
-        "resource": oauth.text("resource"),
-        "scopes": oauth.texts("scopes") or None,
-        "clientName": oauth.text("clientName"),
-        "mode": oauth.text("mode", required=True, empty=False),
-    }
-    oauth.refuse_unknown("oauth settings")
-    return {name: value for name, value in settled.items() if value is not None}
 
 
 def _read_policy(fields: Fields, group: str, findings: Findings) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from ..codec import Attachment
 from ..message import Ask, Record
+from .mcp import ServerStatus
 
 WritableScope = Literal["user", "project", "local"]
 ShownScope = Literal["user", "project", "local", "embed", "flag", "policy", "merged"]
@@ -127,6 +128,16 @@ class DeclareServer(Ask[ManagementResult]):
     server: Attachment
     scope: WritableScope = "local"
     expected_revision: str | None = None
+
+
+class AuthorizeServer(Ask[ServerStatus]):
+    """Has an HTTP server authorized, with a person at a browser of this machine if it takes one, and starts it anew.
+
+    Raises `ConfigValidationError` (`unknown_server`, `no_authorization`), `PolicyError`, `AuthError` (`not_granted`),
+    `NetworkError`.
+    """
+
+    bundle_id: str
 
 
 class ReloadFiles(Ask[ManagementResult]):

@@ -48,6 +48,25 @@ class CallLimits(Record):
     retry_safe_tools: bool = False
 
 
+class OAuthPlan(Record):
+    """How a Computer gets itself authorized at an HTTP server, its secret in clear (R-MCP-25).
+
+    Without `client_id` and `client_metadata_url` the client registers itself.
+    """
+
+    grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
+    client_id: str | None = None
+    client_secret: str | None = None
+    client_metadata_url: str | None = None
+    client_name: str | None = None
+    scopes: tuple[str, ...] = ()
+    resource: str | None = None
+    issuer: str | None = None
+
+    def __repr__(self) -> str:
+        return f"OAuthPlan({self.grant!r}, …)"
+
+
 class LaunchPlan(Record):
     """Everything a server needs to start, rendered: placeholders resolved, secrets in clear.
 
@@ -69,6 +88,7 @@ class LaunchPlan(Record):
     timeout: float = 30.0
     read_timeout: float = 300.0
     terminate_on_close: bool = True
+    oauth: OAuthPlan | None = None
     start_timeout: float = 30.0
     health: HealthCheck = HealthCheck()
     reconnect: ReconnectPolicy = ReconnectPolicy()

@@ -10,9 +10,12 @@ from ..resolution import Chain, ValueSource
 from .commands import CommandSource
 from .hooks import HookSource
 from .prompting import PromptSource
-from .secret_store import Keyring
+from .secret_places import FirstThatKeeps, MemorySecrets, SecretFile
+from .secret_store import Keyring, SecretStore
 from .stores import FileSource, RunSource, SecretSource, Stores
 from .value_store import ValueStore
+
+TOKEN_FILE = "server-authorizations.json"
 
 
 def stores_of(options: RuntimeOptions, state: Path, run: dict[str, Value]) -> Stores:
@@ -24,6 +27,23 @@ def stores_of(options: RuntimeOptions, state: Path, run: dict[str, Value]) -> St
     """
     providers = OWN_STORES if options.secret_providers is None else options.secret_providers
     return Stores(run, ValueStore(state), Keyring() if "keyring" in providers else None)
+
+
+def token_store_of(options: RuntimeOptions, state: Path, run: dict[str, str]) -> SecretStore:
+    """Where authorizations at servers are kept (R-MCP-25).
+
+    Args:
+        run: Those of this run, which outlive the actors.
+    """
+    memory = MemorySecrets(run)
+    if options.token_store is None:
+        return FirstThatKeeps(Keyring(), memory)
+    if options.token_store == "memory":
+        return memory
+    if options.token_store == "file":
+        return SecretFile(state / TOKEN_FILE)
+    store: SecretStore = options.token_store
+    return store
 
 
 def chain_of(options: RuntimeOptions, stores: Stores) -> Chain:

@@ -91,9 +91,9 @@ def test_local_keys_never_leave() -> None:
         "health_check": {"interval_secs": 9},
         "reconnect": {"max_retries": 7},
     }
-    http = {"type": "http", "url": "u", "oauth": {"mode": "device", "clientName": "cn"}}
+    http = {"type": "http", "url": "u", "oauth": {"mode": "authorizationCode", "clientName": "cn"}}
     text = json.dumps(projected({"a": stdio, "b": http}))
-    for word in ("secret", "envFile", "env_file", "health", "reconnect", "oauth", "device", "embed", "config"):
+    for word in ("secret", "envFile", "env_file", "health", "reconnect", "oauth", "authorizationCode", "embed", "config"):
         assert word not in text
 
 

@@ -195,7 +195,21 @@ class TestFaults:
             ({**STDIO, "default_tool_meta": []}, ("e.default_tool_meta", "wrong_type")),
             ({**STDIO, "health_check": {"interval_secs": 0}}, ("e.health_check.interval_secs", "bad_policy")),
             ({**STDIO, "oauth": {"mode": "x"}}, ("e.oauth", "unknown_key")),
-            ({**HTTP, "oauth": {"mode": "x", "client_secret": "s"}}, ("e.oauth.client_secret", "unknown_key")),
+            ({**HTTP, "oauth": {"mode": "x"}}, ("e.oauth.mode.type", "bad_choice")),
+            ({**HTTP, "oauth": {}}, ("e.oauth.mode", "missing")),
+            ({**HTTP, "oauth": {"mode": 5}}, ("e.oauth.mode", "wrong_type")),
+            (
+                {**HTTP, "oauth": {"mode": {"type": "client_credentials", "clientSecretInput": "s"}}},
+                ("e.oauth.mode.clientId", "missing"),
+            ),
+            (
+                {**HTTP, "oauth": {"mode": {"type": "authorizationCode", "client_secret": "s"}}},
+                ("e.oauth.mode.client_secret", "unknown_key"),
+            ),
+            (
+                {**HTTP, "oauth": {"mode": {"type": "authorizationCode", "registration": "preregistered"}}},
+                ("e.oauth.mode.clientId", "missing"),
+            ),
             ({k: v for k, v in STDIO.items() if k != "name"}, ("e.name", "missing")),
         ],
     )

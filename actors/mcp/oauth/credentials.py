@@ -1,0 +1,46 @@
+"""The authorization a connection is opened with: from what was granted before, never from a person (R-MCP-23)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import httpx2
+
+from ....wire.messages.mcp import LaunchPlan
+from .bearer import Bearer
+from .grant import key_of
+from .obtain import by_itself, with_a_person
+from .vault import Vault
+
+Authorize = Callable[[LaunchPlan], Awaitable[None]]
+"""Has a server authorized, with whoever sits at this machine if it takes a person."""
+
+
+def credentials_from(vault: Vault) -> Callable[[LaunchPlan], httpx2.Auth | None]:
+    """What `Opener` asks for the authorization of a plan; `None` where there is none to be had."""
+
+    def credentials(plan: LaunchPlan) -> httpx2.Auth | None:
+        if plan.transport != "streamable":
+            return None
+        is_machine = plan.oauth is not None and plan.oauth.grant == "client_credentials"
+        return Bearer(vault, key_of(plan), (lambda: by_itself(plan)) if is_machine else None)
+
+    return credentials
+
+
+def authorizer(vault: Vault, show: Callable[[str, str], Awaitable[None]]) -> Authorize:
+    """How a server is authorized.
+
+    Args:
+        show: Shows a person a page for a server: its bundle_id and a URL.
+    """
+
+    async def authorize(plan: LaunchPlan) -> None:
+        if plan.oauth is not None and plan.oauth.grant == "client_credentials":
+            grant = await by_itself(plan)
+        else:
+            grant = await with_a_person(plan, partial(show, plan.bundle_id))
+        await vault.save(key_of(plan), grant)
+
+    return authorize
