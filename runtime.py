@@ -14,19 +14,17 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 import anyio
 import msgspec
 
-from .actors.channels import FINDER, SKILLS
+from .actors.channels import FINDER
 from .actors.conduct import CHANGE_LIMIT, Conduct
-from .actors.crew import RECONCILE, SOCKET, STATUS_LIMIT, Crew
+from .actors.crew import RECONCILE, SOCKET, Crew
 from .actors.finder import Resolver
 from .actors.manage import Manage, partial_failure
-from .actors.reconcile import directories
 from .actors.reconcile.computer_config import ComputerConfig, Connection, canonical, parse_computer_config
 from .actors.reconcile.held import Held
 from .actors.reconcile.options import RuntimeOptions, settle
@@ -37,7 +35,6 @@ from .wire.errors import ConfigValidationError, ConflictError, ShutdownError
 from .wire.messages.finder import CompleteDocument, ReadDocument
 from .wire.messages.mcp import Completions, ServerStatus
 from .wire.messages.projection import ChangeResult, ControlServer, MountServer, SyncConfig, UnmountServer
-from .wire.messages.skills import GetSkillStatus, SkillStatus
 from .wire.messages.socket import Connect, Join, Leave, LinkTarget
 
 R = TypeVar("R")
@@ -224,15 +221,6 @@ class Computer(Conduct):
             ConfigValidationError: There is none of this bundle_id (`unknown_server`).
         """
         return await self._manage(ControlServer(bundle_id, action))
-
-    @property
-    def home(self) -> Path:
-        """Its data root (R-FILE-1)."""
-        return directories.resolve(self._options).home
-
-    async def skills(self) -> SkillStatus:
-        """All registered skills, orphans included, with what is wrong with them."""
-        return await self._ask(SKILLS, GetSkillStatus(), STATUS_LIMIT)
 
     # -- documents ----------------------------------------------------------------------------
 
