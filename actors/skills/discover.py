@@ -20,12 +20,15 @@ from .forbidden import ForbiddenNames
 from .frontmatter import BadFrontmatter, head_bytes
 from .manifest import Level, Manifest, read_manifest
 from .package_file import open_package_file
+from .publish import tree_signature
 from .registry import Rank
 from .rel_path import Refused
 
 USER: Final = "user"
 """Owner of all drop-in skills: roots come and go together."""
 
+MOST_ENTRIES: Final = 10_000
+"""Entries of a package that are looked at to tell whether it changed (D-15)."""
 _READ_LIMIT: Final = 2**40
 """No limit: only the head of a SKILL.md is read."""
 _WHY: Final = {
@@ -36,10 +39,14 @@ _WHY: Final = {
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A skill on disk and where it stands in discovery order."""
+    """A skill on disk and where it stands in discovery order.
+
+    `tree` is equal as long as no file of it changed that an Agent can read; `None` when that cannot be told.
+    """
 
     ref: A2CSkillRef
     rank: Rank
+    tree: bytes | None = None
 
 
 class Finds(msgspec.Struct, frozen=True):
@@ -148,7 +155,7 @@ class _Scan:
         elif (manifest := self._manifest(entry, place)) is not None:
             real = os.path.realpath(entry.path)
             ref = make_ref(name, self._source.source, real, manifest, version=self._source.version)
-            self._skills[name] = Found(ref, rank)
+            self._skills[name] = Found(ref, rank, tree_signature(real, MOST_ENTRIES, self._forbidden.__contains__))
 
     def _manifest(self, entry: os.DirEntry[str], place: str) -> Manifest | None:
         try:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 import anyio
 import anyio.to_thread
 
 from ...wire.messages.skills import PluginSkills, SkillNote
 from ...wire.skill_name import SkillKind
-from .discover import USER, Finds, plugin_owner, scan_plugin, scan_roots
+from .discover import USER, Finds, Found, plugin_owner, scan_plugin, scan_roots
 from .forbidden import ForbiddenNames
 from .notes import NoteBook
 from .registry import Registry
@@ -45,6 +45,7 @@ class LocalSkills:
         self._roots_due = False
         self._plugins_due: set[str] = set()
         self._touched: set[str] = set()
+        self._trees: dict[str, bytes | None] = {}
 
     def want(self, roots: Sequence[str], plugins: Iterable[PluginSkills]) -> anyio.Event | None:
         """The sources of a commit; an event that is set when they have been scanned, `None` when nothing is new.
@@ -85,13 +86,10 @@ class LocalSkills:
         if self._roots_due:
             self._roots_due = False
             touched, self._touched = self._touched, set()
-            visible = set(self._registry.names_of(USER))
             finds = await anyio.to_thread.run_sync(
                 scan_roots, self._roots, self._forbidden, abandon_on_cancel=True, limiter=self._threads
             )
-            self._take_in(USER, finds, "user")
-            if touched & (visible | set(self._registry.names_of(USER))):
-                self._registry.content_changed()
+            self._take_in(USER, finds, "user", touched)
         while self._plugins_due:
             name = self._plugins_due.pop()
             index, plugin = self._plugins.get(name, (0, None))
@@ -104,17 +102,28 @@ class LocalSkills:
                 self._take_in(plugin_owner(name), finds, "marketplace")
         self._changed()
 
-    def _take_in(self, owner: str, finds: Finds, kind: SkillKind) -> None:
+    def _take_in(self, owner: str, finds: Finds, kind: SkillKind, touched: Container[str] = ()) -> None:
         notes = dict(finds.notes)
-        accepted = {}
+        before, accepted = set(self._registry.names_of(owner)), {}
         for found in finds.skills:
             refusal = self._registry.put(found.ref, owner, found.rank, kind)
             if refusal is None:
-                accepted[found.ref.name] = found.rank
+                accepted[found.ref.name] = found
             else:
                 place = found.ref.path
                 notes[place] = (*notes.get(place, ()), SkillNote("error", owner, place, refusal))
-        self._registry.settle(owner, accepted)
+        self._registry.settle(owner, {name: found.rank for name, found in accepted.items()})
+        self._compare([accepted[name] for name in accepted if name in before], touched)
+        for name in before:
+            self._trees.pop(name, None)
+        self._trees |= {name: found.tree for name, found in accepted.items()}
         self._notes.keep(owner, notes)
         for place, lines in notes.items():
             self._notes.write(owner, place, lines)
+
+    def _compare(self, stayed: Iterable[Found], touched: Container[str]) -> None:
+        """Notices changed files in skills that were there before; what cannot be told by looking is, if touched."""
+        for found in stayed:
+            name = found.ref.name
+            if self._trees.get(name) != found.tree or (found.tree is None and name in touched):
+                self._registry.content_changed()

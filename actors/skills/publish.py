@@ -16,7 +16,6 @@ import sys
 import threading
 from typing import Any, Final
 
-from .limits import PackageLimits
 from .package_writer import CHUNK
 
 LOCAL_FILE: Final = ".skillenv"
@@ -80,10 +79,13 @@ def discard(path: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def tree_signature(directory: str, limits: PackageLimits) -> bytes | None:
-    """What a package looks like from outside: names, sizes and times, no content.
+def tree_signature(directory: str, most_entries: int, skipped: Container[str] = frozenset()) -> bytes | None:
+    """What the files of a package look like from outside: names, sizes and times, no content.
 
-    `None` for one that is gone, unreadable, or larger than any we write.
+    Args:
+        skips: Says of a name that it does not count.
+    Returns:
+        `None` for a package that is gone, unreadable, or has too many entries.
     """
     seen = hashlib.sha256()
     pending, count = [directory], 0
@@ -92,13 +94,18 @@ def tree_signature(directory: str, limits: PackageLimits) -> bytes | None:
             with os.scandir(pending.pop()) as entries:
                 for entry in sorted(entries, key=lambda found: found.name):
                     count += 1
-                    if count > limits.entries:
+                    if count > most_entries:
                         return None
+                    if skips(entry.name):
+                        continue
                     info = entry.stat(follow_symlinks=False)
-                    facts = (entry.name, info.st_mode, info.st_ino, info.st_mtime_ns)
-                    seen.update(repr((*facts, info.st_size)).encode("utf-8", "surrogatepass"))
+                    facts: tuple[object, ...] = (entry.name, info.st_mode)
                     if stat.S_ISDIR(info.st_mode):
+                        # Its time changes with what is skipped, too.
                         pending.append(entry.path)
+                    else:
+                        facts = (*facts, info.st_ino, info.st_mtime_ns, info.st_size)
+                    seen.update(repr(facts).encode("utf-8", "surrogatepass"))
     except OSError:
         return None
     return seen.digest()

@@ -219,7 +219,7 @@ class ServerStaging:
                 publish(package.directory, live)
             except OSError as error:
                 raise StagingFailed(f"the package cannot be moved to its place: {type(error).__name__}") from None
-            return tree_signature(live, self._yard.limits)
+            return tree_signature(live, self._yard.limits.entries)
 
         self._yard.busy[self.bundle_id] = live
         self._yard.wrote(live)
@@ -251,7 +251,7 @@ class ServerStaging:
 
     async def _is_intact(self, copy: Copy) -> bool:
         tree = await anyio.to_thread.run_sync(
-            tree_signature, copy.directory, self._yard.limits, limiter=self._yard.threads
+            tree_signature, copy.directory, self._yard.limits.entries, limiter=self._yard.threads
         )
         return tree == copy.tree
 

@@ -248,6 +248,12 @@ class TestDropIns:
         await bench.rescan()
         assert await bench.names() == ["a", "b"]
         await bench.until_told(1)
+        (bench.user / "b" / ".skillenv").write_text("KEY=canary")
+        await bench.rescan()
+        assert await nothing_told(bench)
+        (bench.user / "b" / "x.md").write_text("x")
+        await bench.rescan()
+        await bench.until_told(2)
 
 
 async def _described(bench: Bench, *texts: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from smcp_runtime.actors.skills import publish as publishing
-from smcp_runtime.actors.skills.limits import PackageLimits, StagingFailed
+from smcp_runtime.actors.skills.limits import StagingFailed
 from smcp_runtime.actors.skills.publish import exchange, make_directory, publish, tree_signature
 from smcp_runtime.actors.skills.upkeep import bundle_directory_name, clean_up
 from smcp_runtime.actors.skills.workspace import Workspace, sweep
@@ -132,7 +132,7 @@ def test_directories_we_make_are_private_and_existing_ones_are_left_alone(tmp_pa
 @spec("C-SKILL-21")
 def test_a_signature_changes_with_anything_that_happens_to_a_tree(tmp_path: Path) -> None:
     folder = package(tmp_path / "a", "x")
-    limits = PackageLimits(entries=10)
+    limits = 10
     seen = [tree_signature(str(folder), limits)]
     assert tree_signature(str(folder), limits) == seen[0]
     (folder / "0.md").write_text("y")

@@ -200,6 +200,11 @@ class TestPlugins:
         bench.plugins = (plugin(tmp_path / "v2"),)
         await bench.commit()
         assert [skill["description"] for skill in await bench.skills()] == ["two"]
+        await bench.rescan("audit")
+        told = bench.told()
+        (tmp_path / "v2" / "skills" / "check" / "notes.md").write_text("new")
+        await bench.rescan("audit")
+        await bench.until_told(told + 1)
         write_skill(tmp_path / "v2" / "skills", "more")
         await bench.commit()
         assert await bench.names() == ["audit:check"]
