@@ -79,7 +79,7 @@ def discard(path: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def tree_signature(directory: str, most_entries: int, skipped: Container[str] = frozenset()) -> bytes | None:
+def tree_signature(directory: str, most_entries: int, skips: Callable[[str], bool] = lambda _: False) -> bytes | None:
     """What the files of a package look like from outside: names, sizes and times, no content.
 
     Args:
