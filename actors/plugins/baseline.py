@@ -31,26 +31,19 @@ class Baseline(msgspec.Struct, frozen=True):
         untrusted: Plugins that a project alone enables.
         suppressed: Active plugins that contribute nothing, and why; by plugin id.
         findings: Clashes that cost nothing.
+        owners: Which plugin supplies each bundled server, by bundle_id.
     """
 
     bundles: tuple[Bundle, ...] = ()
     untrusted: frozenset[str] = frozenset()
     suppressed: dict[str, Finding] = {}
     findings: tuple[Finding, ...] = ()
+    owners: dict[str, str] = {}
 
     @property
     def layers(self) -> tuple[Layer, ...]:
         """One layer a plugin. Of layers of one origin the later is the stronger, and the first installed shall be."""
         return tuple(Layer("plugin", bundle.declaration) for bundle in reversed(self.bundles))
-
-    @property
-    def owners(self) -> dict[str, str]:
-        """Which plugin supplies each bundled server, by bundle_id."""
-        owners: dict[str, str] = {}
-        for bundle in self.bundles:
-            for bundle_id in bundle.bundle_ids:
-                owners.setdefault(bundle_id, str(bundle.plugin_id))
-        return owners
 
     @property
     def skills(self) -> tuple[PluginSkills, ...]:
@@ -73,7 +66,8 @@ class Baseline(msgspec.Struct, frozen=True):
     def without(self, dropped: Mapping[str, Finding]) -> Baseline:
         """The baseline without some plugins."""
         kept = tuple(bundle for bundle in self.bundles if str(bundle.plugin_id) not in dropped)
-        return msgspec.structs.replace(self, bundles=kept, suppressed={**self.suppressed, **dropped})
+        suppressed = {**self.suppressed, **dropped}
+        return msgspec.structs.replace(self, bundles=kept, suppressed=suppressed, owners=_owners(kept))
 
 
 def baseline(recovered: Recovered, settings: Settings, rules: Rules) -> Baseline:
@@ -90,7 +84,7 @@ def baseline(recovered: Recovered, settings: Settings, rules: Rules) -> Baseline
             suppressed[str(bundle.plugin_id)] = objection
     ids = (str(bundle.plugin_id) for bundle in kept)
     untrusted = frozenset(plugin_id for plugin_id in ids if not is_trust_enabled(plugin_id, settings))
-    return Baseline(tuple(kept), untrusted, suppressed, tuple(_clashes(kept)))
+    return Baseline(tuple(kept), untrusted, suppressed, tuple(_clashes(kept)), _owners(kept))
 
 
 def needs_trust(base: Baseline) -> Callable[[SetEntry], bool]:
@@ -140,6 +134,14 @@ def _objection(bundle: Bundle, rules: Rules) -> Finding | None:
             reason = f"its server {bundle_id} is {judgement.reason} (step {judgement.step})"
             return Finding(plugin_id, reason, "policy", "server_denied", plugin_id)
     return None
+
+
+def _owners(bundles: Iterable[Bundle]) -> dict[str, str]:
+    owners: dict[str, str] = {}
+    for bundle in bundles:
+        for bundle_id in bundle.bundle_ids:
+            owners.setdefault(bundle_id, str(bundle.plugin_id))
+    return owners
 
 
 def _clashes(bundles: Iterable[Bundle]) -> list[Finding]:

@@ -157,7 +157,8 @@ def read_inputs_of(root: Path, plugin_id: PluginId) -> tuple[tuple[Definition, .
 def _read(root: Path, name: str) -> bytes | None:
     """A file of a tree; one that a link takes out of it is refused before it is read."""
     path = root / name
-    if (path.is_symlink() and not is_inside(path, root)) or not is_inside(path.parent, root):
+    is_linked = path.is_symlink() or path.parent.is_symlink()
+    if is_linked and not is_inside(path, root):
         reason = "leads out of its tree through a link"
         raise ConfigValidationError(
             f"{name}: {reason}", code="path_outside", findings=(Finding("$", reason, code="path_outside", source=name),)

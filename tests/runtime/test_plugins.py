@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from smcp_runtime.actors.crew import RECONCILE, TOOLS
@@ -131,6 +132,52 @@ async def test_a_plugin_is_installed_enabled_disabled_and_taken_away(yard: Yard)
         assert (await seen(computer)).__dict__ == {"skills": set(), "servers": set(), "tools": set()}
         assert [one.state for one in await plugins.list()] == ["available"]
         assert yard.said()["installedPlugins"] == []
+
+
+@spec("T-PLUG-1", "T-PLUG-2", "R-PROJ-3", "R-PLUGIN-20")
+async def test_an_install_commits_nothing_and_an_enable_shows_skills_and_servers_at_once(yard: Yard) -> None:
+    yard.market(plugin("audit", stdio("store", bundle_id="db", disabled=True)))
+    async with running(yard.computer()) as computer:
+        before = (await computer.diagnostics()).commit
+        await computer.manage.plugins.install(AUDIT)
+        assert (await computer.diagnostics()).commit == before
+        await computer.manage.plugins.enable(AUDIT)
+        assert (await computer.diagnostics()).commit == before + 1
+        found = await seen(computer)
+        assert (found.skills, found.servers) == ({"audit:work"}, {"db"})
+        await computer.manage.plugins.disable(AUDIT)
+        assert (await computer.diagnostics()).commit == before + 2
+
+
+@spec("T-SEC-2", "R-ERR-2")
+async def test_no_path_of_a_failed_operation_reaches_what_an_agent_sees(yard: Yard) -> None:
+    yard.market(plugin("audit", {"name": "store", "type": "nonsense"}))
+    async with running(yard.computer()) as computer:
+        with pytest.raises(ConfigValidationError):
+            await computer.manage.plugins.install(AUDIT)
+        crew = computer._crew
+        assert crew is not None
+        config = (await crew.ask(RECONCILE, GetConfig(), 5)).config.data
+        assert str(yard.root).encode() not in config
+        assert yard.said().get("installedPlugins", []) == []
+
+
+@spec("R-PLUGIN-13")
+async def test_an_operation_that_is_cancelled_leaves_what_was_there(yard: Yard) -> None:
+    yard.market(plugin("audit"))
+    async with running(yard.computer()) as computer:
+        with anyio.move_on_after(0.001):
+            await computer.manage.plugins.install(AUDIT)
+        await until(lambda: no_scratch(yard))
+        assert (await seen(computer)).skills == set()
+        await computer.manage.plugins.install(AUDIT)
+        await computer.manage.plugins.enable(AUDIT)
+        assert (await seen(computer)).skills == {"audit:work"}
+
+
+def no_scratch(yard: Yard) -> bool:
+    workshop = yard.root / "home/marketplace/.tmp"
+    return not workshop.is_dir() or not list(workshop.iterdir())
 
 
 async def tools_are(computer: Computer, expected: set[str]) -> bool:
