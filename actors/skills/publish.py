@@ -14,6 +14,7 @@ import shutil
 import stat
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any, Final
 
 from .package_writer import CHUNK
