@@ -102,9 +102,13 @@ class McpSupervisor(Actor):
         self._session_number = 0
         self._counters = Counters()
         self._timer: asyncio.TimerHandle | None = None
+        self._due = asyncio.Event()
         self._moved = asyncio.Event()
         self._published: ServerStatus | None = None
         self._announced: dict[type[Fact], ToolsListed | ResourcesListed] = {}
+
+    async def started(self) -> None:
+        self.tasks.start_soon(self._keep_time, name=f"{self.address} time")
 
     # -- control ------------------------------------------------------------------------
 
@@ -242,7 +246,10 @@ class McpSupervisor(Actor):
         elif method == "notifications/resources/updated":
             uri = updated_uri(params)
             if uri is not None:
-                self.publish(ResourceUpdated(self._bundle_id, uri))
+                self.updated(uri)
+
+    def updated(self, uri: str) -> None:
+        self.publish(ResourceUpdated(self._bundle_id, uri))
 
     def listed(self, kind: Kind, items: bytes, notes: tuple[str, ...]) -> None:
         if kind == "tools":
@@ -313,10 +320,14 @@ class McpSupervisor(Actor):
             self._timer = None
         if self._table.wake_at is not None:
             wait = max(0.0, self._table.wake_at - self.now())
-            self._timer = asyncio.get_running_loop().call_later(wait, self._tick)
+            self._timer = asyncio.get_running_loop().call_later(wait, self._due.set)
 
-    def _tick(self) -> None:
-        self._handle(Tick())
+    async def _keep_time(self) -> None:
+        """Takes what is due as a task of the actor: a timer's callback may start no task in every event loop."""
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            self._handle(Tick())
 
     async def _until_stopped(self, limit: float) -> None:
         try:

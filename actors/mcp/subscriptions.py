@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
+from functools import partial
 
 import msgspec
 
@@ -25,10 +26,11 @@ class Subscriptions:
     """The subscriptions of one session.
 
     Args:
-        on_gap: Called when announcements may have been missed until now: what is listed is to be listed again.
+        on_gap: Called when announcements may have been missed until now: what is listed is to be listed again, and
+            these URIs may have new contents.
     """
 
-    def __init__(self, session: Session, on_gap: Callable[[], None]) -> None:
+    def __init__(self, session: Session, on_gap: Callable[[Collection[str]], None]) -> None:
         self._session = session
         self._on_gap = on_gap
         self._wanted: frozenset[str] = frozenset()
@@ -107,35 +109,43 @@ class Subscriptions:
     # -- 2026-07-28 ---------------------------------------------------------------------
 
     async def _listen(self) -> None:
+        """Keeps a stream open. One for other URIs opens before the former one ends, so that nothing is missed."""
         loop = asyncio.get_running_loop()
         delay = FIRST_RETRY
-        while True:
-            self._changed.clear()
-            opened = loop.time()
-            stream = loop.create_task(self._session.listen(sorted(self._wanted), self._opened))
-            changed = loop.create_task(self._changed.wait())
-            try:
-                await asyncio.wait([stream, changed], return_when=asyncio.FIRST_COMPLETED)
-                ended = stream.done()
-            finally:
-                for task in (stream, changed):
-                    task.cancel()
-                await asyncio.wait([stream, changed])
-                self._live.clear()
-            if not ended:
-                continue
-            self._settled.set()
-            failure = stream.exception()
-            if failure is not None:
-                self._note(f"announcements ended: {failure}")
-            await asyncio.sleep(delay)
-            delay = FIRST_RETRY if loop.time() - opened > STABLE else min(2 * delay, MAX_RETRY)
+        streams: list[asyncio.Task[None]] = []
+        gap: tuple[str, ...] | None = ()
+        try:
+            while True:
+                self._changed.clear()
+                began, opened = loop.time(), asyncio.Event()
+                listening = self._session.listen(sorted(self._wanted), partial(self._opened, opened, gap))
+                streams.append(loop.create_task(listening))
+                await _first(streams[-1], opened)
+                while len(streams) > 1:
+                    await _end(streams.pop(0))
+                await _first(streams[-1], self._changed)
+                gap = None
+                if not streams[-1].done():
+                    continue
+                failure = streams.pop().exception()
+                gap, self._live = tuple(self._live), set()
+                self._settled.set()
+                if failure is not None:
+                    self._note(f"announcements ended: {failure}")
+                await asyncio.sleep(delay)
+                delay = FIRST_RETRY if loop.time() - began > STABLE else min(2 * delay, MAX_RETRY)
+        finally:
+            for stream in streams:
+                await _end(stream)
+            self._live.clear()
 
-    def _opened(self, honored: Collection[str]) -> None:
+    def _opened(self, opened: asyncio.Event, gap: tuple[str, ...] | None, honored: Collection[str]) -> None:
         self._live = set(honored)
+        opened.set()
         if not self._changed.is_set():
             self._settled.set()
-        self._on_gap()
+        if gap is not None:
+            self._on_gap(gap)
 
     def _note(self, text: str) -> None:
         if text not in self._notes and len(self._notes) < 16:
@@ -164,3 +174,17 @@ def updated_uri(params: msgspec.Raw) -> str | None:
         return msgspec.json.decode(uri, type=str)
     except (msgspec.MsgspecError, KeyError):
         return None
+
+
+async def _first(stream: asyncio.Task[None], event: asyncio.Event) -> None:
+    """Waits until the stream has ended or the event has come."""
+    waiting = asyncio.get_running_loop().create_task(event.wait())
+    try:
+        await asyncio.wait([stream, waiting], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+
+
+async def _end(stream: asyncio.Task[None]) -> None:
+    stream.cancel()
+    await asyncio.wait([stream])
