@@ -24,7 +24,8 @@ from ..actors.reconcile import directories
 from ..actors.reconcile.options import RuntimeOptions
 from ..runtime import Computer
 from ..wire.errors import Failure, NetworkError, SmcpError, from_failure, to_failure
-from .live import carry_out, plain
+from ..wire.plain import plain
+from .live import carry_out
 
 LINE_MAX = 64 * 1024 * 1024
 QUESTION_LIMIT = 10.0

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from ..wire.errors import ConfigValidationError
+from ..wire.plain import plain
 
 if TYPE_CHECKING:
     from ..runtime import Computer
@@ -34,15 +33,6 @@ async def carry_out(computer: Computer, operation: str, words: Words) -> Any:
     except KeyError as missing:
         raise ConfigValidationError(f"{operation} needs {missing.args[0]}", code="bad_operation") from None
     return plain(await done)
-
-
-def plain(value: Any) -> Any:
-    """Structs as objects by field name, at any depth; bytes of JSON as what they say."""
-    if isinstance(value, msgspec.Struct):
-        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 async def _identify(computer: Computer, _: Words) -> Any:

@@ -25,8 +25,10 @@ from ...wire.messages.mcp import CallTool, ServerStatus, ServerStatusChanged
 from ...wire.messages.tools import (
     Applied,
     ApplyTools,
+    CallEnded,
     CallFinished,
     CallHistory,
+    CallOutcome,
     CallQueued,
     CallRecord,
     CancelTool,
@@ -41,7 +43,7 @@ from ...wire.messages.tools import (
 )
 from ...wire.protocol import ACK_BUDGET, TOOL_TIMEOUT_MAX, TOOL_TIMEOUT_MIN
 from ..kernel import Actor, handler, observer
-from . import outcome, vrl
+from . import audit, outcome, vrl
 from .calls import Call, InFlight
 from .confirmation import ConfirmTool, confirm, request_of
 from .exposure import Catalogue, Lost, Refused, Route, build
@@ -143,7 +145,13 @@ class ToolActor(Actor):
     @handler(concurrent=2048)
     async def run(self, message: RunTool) -> ToolAnswer:
         """Runs one call to its end; every way it can end is a result, never an error (W-CMP-2)."""
-        result = await self._run(message)
+        began = self.now()
+        ended: CallOutcome = "abandoned"
+        try:
+            result = await self._run(message)
+            ended = audit.outcome_of(result)
+        finally:
+            self._audit(message, ended, self.now() - began)
         return ToolAnswer(Attachment(result if isinstance(result, bytes) else to_json(result)))
 
     @handler
@@ -268,6 +276,15 @@ class ToolActor(Actor):
         record = CallRecord(call.req_id, route.bundle_id, route.original, ended, self._wall_clock(), duration)
         self._history.add(record)
         self.publish(CallFinished(record))
+
+    def _audit(self, message: RunTool, ended: CallOutcome, duration: float) -> None:
+        found = self._catalogue.find(message.tool_name)
+        bundle_id = found.bundle_id if found is not None else ""
+        call = CallEnded(
+            message.req_id, message.agent, message.tool_name, bundle_id, ended, self._wall_clock(), duration
+        )
+        audit.write(call)
+        self.publish(call)
 
     # -- waiting ----------------------------------------------------------------------
 

@@ -27,6 +27,8 @@ DOORS = {
     "mcp": ("actors.mcp", "fixtures"),
     "mcp_types": ("actors.mcp", "fixtures"),
     "pydantic": ("actors.mcp", "fixtures"),
+    "opentelemetry": ("wire.tracing",),
+    "prometheus_client": ("actors.ops",),
     "typer": ("cli",),
     "rich": ("cli",),
 }

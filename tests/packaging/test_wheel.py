@@ -14,7 +14,7 @@ import pytest
 from support.tree import PACKAGE, ROOT, modules, packages, pyproject
 
 NOT_SOURCE = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "node_modules")
-DATA = ("py.typed", "fixtures/configs/*.json")
+DATA = ("py.typed", "actors/ops/*.html", "fixtures/broken/*.json", "fixtures/configs/*.json")
 
 
 @pytest.fixture(scope="module")

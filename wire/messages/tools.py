@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from ..codec import Attachment
 from ..message import Ask, Fact, Record, Tell
@@ -145,3 +145,27 @@ class CallFinished(Fact):
     """A routed call ended, whatever way."""
 
     record: CallRecord
+
+
+CallOutcome = Literal[
+    "ok", "tool_error", "failed", "not_executed", "timeout", "cancelled", "busy", "unauthorized", "unconfirmed",
+    "too_large", "unknown_tool", "disabled_tool", "malformed", "abandoned",
+]  # fmt: skip
+"""How a tool call ended, for whoever counts: `tool_error` is an answer of the tool; `failed` is no answer of the
+server, `not_executed` that it never got the call; with `abandoned` nobody waited for it any more."""
+
+
+class CallEnded(Fact):
+    """A tool call of an Agent ended, also one that was refused and never routed; never holds arguments (F-72).
+
+    `tool` is the name the Agent used, `bundle_id` the server it stands for or `""`. `ended_at` in Unix seconds,
+    `duration` in seconds.
+    """
+
+    req_id: str
+    agent: str
+    tool: str
+    bundle_id: str
+    outcome: CallOutcome
+    ended_at: float
+    duration: float

@@ -1,0 +1,1 @@
+"""Operations: what a Computer counts, and how an operator sees it."""

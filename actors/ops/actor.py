@@ -1,0 +1,48 @@
+"""`ops`: the actor that owns the operator endpoint. When it dies its listener dies with it, and is opened again."""
+
+from __future__ import annotations
+
+import logging
+
+import anyio
+from anyio.abc import TaskStatus
+
+from ...wire.errors import StartupError
+from ..kernel import Actor
+from .access import Access, split
+from .http import serve
+from .operations import Operations
+
+logger = logging.getLogger(__name__)
+
+
+class OpsActor(Actor):
+    """Takes no messages.
+
+    Args:
+        endpoint: `HOST:PORT`; port 0 for a free one.
+        token: What has to be shown; needed unless the host is loopback.
+    """
+
+    def __init__(self, operations: Operations, endpoint: str, token: str | None) -> None:
+        self._operations = operations
+        self._host, self._port = split(endpoint)
+        self._access = Access(token)
+
+    async def started(self) -> None:
+        await self.tasks.start(self._listen)
+
+    async def _listen(self, *, task_status: TaskStatus[None]) -> None:
+        try:
+            async with serve(self._operations, self._access, self._host, self._port) as url:
+                self._operations.url = url
+                logger.info("the operator endpoint listens on %s", url)
+                task_status.started()
+                await anyio.sleep_forever()
+        except OSError as error:
+            where = f"{self._host}:{self._port}"
+            raise StartupError(
+                f"cannot listen on {where}: {error.strerror}", code="cannot_listen", field="ops"
+            ) from None
+        finally:
+            self._operations.url = None

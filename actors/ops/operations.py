@@ -1,0 +1,104 @@
+"""What operators can ask of a Computer: its view, its metrics, its dead letters, its calls; and the death of an actor.
+
+One object for the whole life of the Computer. It counts from the first start on, knows the
+bus while there is one, and is what the HTTP endpoint, the command line and an embedding
+application all look at.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterable
+
+from ...bus import Bus, Tally
+from ...wire.diagnostics import Diagnostics
+from ...wire.envelope import Address
+from ...wire.messages.tools import CallEnded
+from ...wire.redaction import Redaction
+from ..kernel import Supervisor
+from . import health
+from .exposition import Exposition
+from .ledger import Ledger
+from .view import DeadLetterView, NodeView, View, compose, letters_of
+
+
+class Operations:
+    """Reached as `computer.operations`.
+
+    Args:
+        diagnostics: What the Computer says of itself.
+        redaction: What keeps its secrets out of sight, asked each time.
+
+    Attributes:
+        tally, ledger: The counters.
+        url: Where the operator endpoint listens; `None` while it does not.
+        nodes: Asked for the workers on the bus; whoever opens a hub puts a function here.
+    """
+
+    def __init__(
+        self, diagnostics: Callable[[], Awaitable[Diagnostics]], redaction: Callable[[], Redaction] = Redaction
+    ) -> None:
+        self._diagnostics = diagnostics
+        self._redaction = redaction
+        self._made = time.monotonic()
+        self._bus: Bus | None = None
+        self._supervisor: Supervisor | None = None
+        self.tally = Tally()
+        self.ledger = Ledger()
+        self.url: str | None = None
+        self.nodes: Callable[[], Iterable[NodeView]] = tuple
+        self._exposition = Exposition(self)
+
+    def attach(self, bus: Bus, supervisor: Supervisor) -> None:
+        """The Computer runs on these from now on."""
+        self._bus, self._supervisor = bus, supervisor
+        self.ledger.attach(bus)
+
+    # -- what there is to see -----------------------------------------------------------------
+
+    async def status(self) -> Diagnostics:
+        """The diagnostics."""
+        return await self._diagnostics()
+
+    async def view(self) -> View:
+        """Everything at this moment; asks every server for its status, with a bound."""
+        shown = await self._diagnostics()
+        composed = compose(
+            shown,
+            at=time.time(),
+            uptime=time.monotonic() - self._made,
+            loads=self._supervisor.loads() if self._supervisor is not None else (),
+            tally=self.tally,
+            ledger=self.ledger,
+            nodes=self.nodes(),
+            letters=self.dead_letters(),
+        )
+        return self._redaction().struct(composed)
+
+    async def metrics(self) -> bytes:
+        """All metrics in Prometheus' text form."""
+        return self._exposition.render(await self.view())
+
+    async def alive(self) -> health.Health:
+        """Whether it runs at all."""
+        return health.alive(await self._diagnostics())
+
+    async def ready(self) -> health.Health:
+        """Whether Agents get answers."""
+        return health.ready(await self._diagnostics())
+
+    def dead_letters(self) -> DeadLetterView:
+        """Messages to nobody: how many since the start, and the last of them."""
+        if self._bus is None:
+            return DeadLetterView(0, ())
+        return letters_of(self._bus.dead_letters, self._bus.now())
+
+    def calls(self, req_id: str | None = None) -> tuple[CallEnded, ...]:
+        """The last tool calls, oldest first; only those of one id if it is given (F-72)."""
+        return tuple(call for call in self.ledger.calls if req_id is None or call.req_id == req_id)
+
+    # -- what can be done ---------------------------------------------------------------------
+
+    def kill(self, address: str) -> bool:
+        """Kills an actor on the spot, as a fault would; its supervisor restarts it. `False` when there is none."""
+        return self._supervisor is not None and self._supervisor.kill_child(Address(address))
