@@ -26,6 +26,7 @@ from ..wire.messages.projection import Degradation, HaltServers, ProjectionStatu
 from ..wire.messages.socket import Disconnect, GetLinkStatus, LinkChanged, LinkStatus
 from .channels import SLICES, channel_specs, tool_settings
 from .finder import Resolver
+from .health_hook import HealthHook
 from .kernel import ChildSpec
 from .kernel.house import House
 from .log_guard import guarded
@@ -94,7 +95,11 @@ class Crew:
         self.registry = held.registry
         self._ends = ExitStack()
         self._ends.enter_context(guarded(held.registry, options.log))
-        self._watch = asyncio.get_running_loop().create_task(overview.run(), name="smcp overview")
+        watches = [overview.run()]
+        if options.health is not None:
+            watches.append(HealthHook(house.bus, options.health, held.registry).run())
+        loop = asyncio.get_running_loop()
+        self._watches = [loop.create_task(watch, name="smcp watch") for watch in watches]
 
     @classmethod
     async def muster(
@@ -193,7 +198,8 @@ class Crew:
 
     async def halt(self, grace: float) -> list[str]:
         """Ends the servers, side by side; what they say of it is not news any more. Returns what went wrong."""
-        self._watch.cancel()
+        for watch in self._watches:
+            watch.cancel()
         try:
             await self.ask(RECONCILE, HaltServers(grace), grace + HALT_LIMIT)
         except (ActorLost, Undeliverable):
@@ -214,9 +220,11 @@ class Crew:
         """Ends everything, whatever it takes. Returns what went wrong, without secrets."""
         with self._ends:
             await self.house.close(within)
-            self._watch.cancel()
-            await asyncio.wait([self._watch])
-        return [type(error).__name__ for error in (self.house.failure, _failure(self._watch)) if error is not None]
+            for watch in self._watches:
+                watch.cancel()
+            await asyncio.wait(self._watches)
+        errors = (self.house.failure, *map(_failure, self._watches))
+        return [type(error).__name__ for error in errors if error is not None]
 
 
 def socket_settings(held: Held, options: RuntimeOptions) -> SocketSettings:

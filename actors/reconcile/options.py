@@ -17,6 +17,7 @@ from ...wire import protocol
 from ...wire.backoff import Backoff
 from ...wire.errors import Finding
 from ..finder.resolver import Resolver
+from ..ops.access import SHORTEST, is_loopback, split
 from ..tools.confirmation import ConfirmTool
 from .computer_config import ComputerConfig
 from .findings import Findings
@@ -55,6 +56,8 @@ class RuntimeOptions:
         auth_payload_provider: Value or callable evaluated at every handshake; excludes `connection.auth`.
         reconnect: Whether a lost Server is looked for again, with the delays of `reconnect_backoff`.
         inline_budget … upload_max_bytes, watch_polling: `None` takes the environment, then the default.
+        log, health: Told each record of this package's log, and each change of a server, as a mapping without secrets.
+        ops, ops_token: `HOST:PORT` of the operator endpoint, and what it asks for beyond loopback.
         tool_confirmation: Answers confirmations (W-CALL-7).
         reference_resolver: Form of the built-in document resolver, `blob` or `file`; `None` for none (C-DOC-31).
         document_resolver: The application's own, which goes before it (C-DOC-17).
@@ -106,6 +109,7 @@ class RuntimeOptions:
     placement: Placement = "inline"
     bus: str | None = None
     ops: str | None = None
+    ops_token: str | None = field(default=None, repr=False)
     skill_mount_roots: Sequence[str] = ()
     skill_allow_insecure_archive: bool = False
     forbidden_skill_files: Sequence[str] | None = None
@@ -270,6 +274,10 @@ def _check_choices(options: RuntimeOptions, findings: Findings) -> None:
         match = _HOST_PORT.fullmatch(options.ops)
         if match is None or int(match["port"]) > 65_535:
             findings.add("ops", "must be HOST:PORT", code="bad_endpoint")
+        elif options.ops_token is None and not is_loopback(split(options.ops)[0]):
+            findings.add("ops_token", "is needed to listen on anything but loopback", code="no_token")
+        elif options.ops_token is not None and len(options.ops_token) < SHORTEST:
+            findings.add("ops_token", f"has {SHORTEST} characters at least", code="weak_token")
     if options.reference_resolver not in (None, "blob", "file"):
         findings.add("reference_resolver", "must be blob, file or null", code="bad_choice")
     for index, root in enumerate(options.skill_mount_roots):

@@ -271,6 +271,31 @@ async def test_the_diagnostics_name_files_findings_and_pending_servers(place: Pl
     assert any(line.startswith(str(bad)) and "'my_server'" in line for line in seen.findings)
 
 
+@spec("R-INPUT-23", "R-MCP-24")
+async def test_the_health_hook_is_told_of_every_server_without_secrets(place: Place) -> None:
+    told: list[dict[str, Any]] = []
+
+    async def hook(record: dict[str, Any]) -> None:
+        told.append(record)
+
+    entry = light("srv", "--exit-at-once", "3")
+    entry["server_parameters"]["args"] += ["--token", "${input:token}"]
+    environ = {"A2C_SMCP_token": "StartupError"}  # a secret that stands in what is told
+    async with place.computer(config(entry, light("good"), inputs=[SECRET]), env=environ, health=hook):
+        await until(lambda: {record["connection"] for record in told} >= {"error", "connected"})
+    assert {record["server"] for record in told} == {"srv", "good"}
+    assert "StartupError" not in repr(told)
+
+
+@spec("R-OPT-1")
+async def test_a_health_hook_that_fails_harms_nobody(place: Place) -> None:
+    def hook(_: Any) -> None:
+        raise RuntimeError("no")
+
+    async with place.computer(config(light("good")), health=hook) as made:
+        await until(lambda: _connected(made, "good"))
+
+
 @spec("R-MGMT-3", "R-LIFE-4")
 async def test_managing_a_stopped_computer_is_a_conflict(place: Place) -> None:
     made = place.computer()
