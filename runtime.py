@@ -14,17 +14,19 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 import anyio
 import msgspec
 
-from .actors.channels import FINDER
+from .actors.channels import FINDER, SKILLS
 from .actors.conduct import CHANGE_LIMIT, Conduct
-from .actors.crew import RECONCILE, SOCKET, Crew
+from .actors.crew import RECONCILE, SOCKET, STATUS_LIMIT, Crew
 from .actors.finder import Resolver
 from .actors.manage import Manage, partial_failure
+from .actors.reconcile import directories
 from .actors.reconcile.computer_config import ComputerConfig, Connection, canonical, parse_computer_config
 from .actors.reconcile.held import Held
 from .actors.reconcile.options import RuntimeOptions, settle
@@ -35,6 +37,7 @@ from .wire.errors import ConfigValidationError, ConflictError, ShutdownError
 from .wire.messages.finder import CompleteDocument, ReadDocument
 from .wire.messages.mcp import Completions, ServerStatus
 from .wire.messages.projection import ChangeResult, ControlServer, MountServer, SyncConfig, UnmountServer
+from .wire.messages.skills import GetSkillStatus, SkillStatus
 from .wire.messages.socket import Connect, Join, Leave, LinkTarget
 
 R = TypeVar("R")
@@ -222,6 +225,15 @@ class Computer(Conduct):
         """
         return await self._manage(ControlServer(bundle_id, action))
 
+    @property
+    def home(self) -> Path:
+        """Its data root (R-FILE-1)."""
+        return directories.resolve(self._options).home
+
+    async def skills(self) -> SkillStatus:
+        """All registered skills, orphans included, with what is wrong with them."""
+        return await self._ask(SKILLS, GetSkillStatus(), STATUS_LIMIT)
+
     # -- documents ----------------------------------------------------------------------------
 
     def register_resolver(self, resolver: Resolver | None) -> None:
@@ -333,6 +345,7 @@ class Computer(Conduct):
         self._crew = crew = await Crew.muster(
             self._held,
             self._options,
+            operations=self.operations,
             credentials=Credentials(self._auth_now, lambda: self._held.secrets),
             wish=lambda: self._bulletin.standing.wish,
             resolver=lambda: self._resolver,

@@ -36,6 +36,8 @@ from .mcp.oauth.credentials import authorizer, credentials_from
 from .mcp.oauth.vault import Vault
 from .mcp.opener import Opener
 from .mcp.process_record import ProcessRecords
+from .ops.actor import OpsActor
+from .ops.operations import Operations
 from .reconcile import directories
 from .reconcile.actor import ReconcileActor
 from .reconcile.files.atomic import make_private_directory
@@ -53,7 +55,7 @@ from .tools.actor import ToolActor
 
 R = TypeVar("R")
 
-TOOLS, RECONCILE, SOCKET = Address("tools"), Address("reconcile"), Address("socket")
+TOOLS, RECONCILE, SOCKET, OPS = Address("tools"), Address("reconcile"), Address("socket"), Address("ops")
 
 CLOSE_LIMIT = 8.0
 """Seconds for all actors to end once their servers have."""
@@ -107,6 +109,7 @@ class Crew:
         held: Held,
         options: RuntimeOptions,
         *,
+        operations: Operations,
         credentials: Credentials,
         wish: Callable[[], Wish],
         resolver: Callable[[], Resolver | None] = lambda: None,
@@ -119,6 +122,7 @@ class Crew:
 
         Args:
             held: Intents that outlive the ReconcileActor.
+            operations: What counts, and shows what there is to see.
             wish: Where the SocketActor of the next life shall be.
             resolver: The document resolver that is registered.
             on_change, on_link, on_actor: See `Overview`.
@@ -129,13 +133,15 @@ class Crew:
         vault = Vault(token_store_of(options, directories.resolve(options).state, held.tokens), held.registry)
         opener = await _opener(held.config.name, options, vault)
         authorize = authorizer(vault, shown_by(options.browser))
-        house = await House.open()
+        house = await House.open(operations.tally)
+        operations.attach(house.bus, house.supervisor)
         overview = Overview(house.bus, on_change=on_change, on_link=on_link, on_actor=on_actor)
         crew = cls(house, overview, held, options)
         servers = InlineServers(house.supervisor, lambda bundle_id: McpSupervisor(bundle_id, opener))
         settings = socket_settings(held, options)
         try:
             for spec in (
+                *ops_specs(operations, options),
                 *channel_specs(held, options, office=lambda: wish().office or "", resolver=resolver),
                 ChildSpec(TOOLS, lambda: ToolActor(tool_settings(options), confirmation=options.tool_confirmation)),
                 ChildSpec(
@@ -225,6 +231,14 @@ class Crew:
             await asyncio.wait(self._watches)
         errors = (self.house.failure, *map(_failure, self._watches))
         return [type(error).__name__ for error in errors if error is not None]
+
+
+def ops_specs(operations: Operations, options: RuntimeOptions) -> tuple[ChildSpec, ...]:
+    """The operator endpoint, if one is wanted. It comes up first and goes down last."""
+    endpoint = options.ops
+    if endpoint is None:
+        return ()
+    return (ChildSpec(OPS, lambda: OpsActor(operations, endpoint, options.ops_token), stop_timeout=2.0),)
 
 
 def socket_settings(held: Held, options: RuntimeOptions) -> SocketSettings:

@@ -6,6 +6,7 @@ views and takes the difference. Pure.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -84,6 +85,13 @@ class ServerView(msgspec.Struct, frozen=True):
     durations: Histogram
 
 
+class CallsView(msgspec.Struct, frozen=True):
+    """Tool calls by outcome, and how long they took."""
+
+    calls: Mapping[str, int]
+    durations: Histogram
+
+
 class NodeView(msgspec.Struct, frozen=True):
     """One worker process on the bus. `silent` is the age of its last sign of life in seconds."""
 
@@ -119,6 +127,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         at: Unix seconds.
         uptime: Seconds since the Computer was made.
         bounds: Upper bounds of all histograms, in seconds.
+        unrouted: Tool calls that no server of now answers for: unknown names, malformed calls, servers gone since.
         calls: The last tool calls, oldest first.
     """
 
@@ -136,6 +145,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     actors: tuple[ActorView, ...]
     messages: tuple[MessageView, ...]
     servers: tuple[ServerView, ...]
+    unrouted: CallsView
     nodes: tuple[NodeView, ...]
     dead_letters: DeadLetterView
     refused: int
@@ -169,6 +179,7 @@ def compose(
         actors=_actors(shown, loads, tally, ledger),
         messages=tuple(messages(tally)),
         servers=_servers(shown, ledger),
+        unrouted=_unrouted(shown, ledger),
         nodes=tuple(nodes),
         dead_letters=letters,
         refused=tally.refusals.total(),
@@ -297,3 +308,14 @@ def _servers(shown: Diagnostics, ledger: Ledger) -> tuple[ServerView, ...]:
             )
         )
     return tuple(views)
+
+
+def _unrouted(shown: Diagnostics, ledger: Ledger) -> CallsView:
+    known = {status.bundle_id for status in shown.servers}
+    calls: Counter[str] = Counter()
+    durations = Spread()
+    for bundle_id, row in ledger.servers.items():
+        if bundle_id not in known:
+            calls.update(row.calls)
+            durations.merge(row.durations)
+    return CallsView(dict(calls), histogram(durations))
