@@ -9,16 +9,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..actors.plugins import gc, operations
-from ..actors.plugins.catalogs import Catalog, Catalogs, read_catalog
 from ..actors.plugins.desk import collected
 from ..actors.plugins.ids import check_marketplace_name, parse_plugin_id
 from ..actors.plugins.ledger import read_knowns, read_ledger
 from ..actors.plugins.recovery import Recovered, migrate, recover
 from ..actors.plugins.recycling import reclaimed
 from ..actors.plugins.site import Site, site_of
-from ..actors.plugins.store import catalog_path
-from ..actors.plugins.trust import url_of
-from ..actors.plugins.views import marketplace_views
+from ..actors.plugins.standing import standing_catalogs
+from ..actors.plugins.views import marketplace_views, plugin_views
 from ..actors.reconcile.computer_config import ComputerConfig
 from ..actors.reconcile.declaring import declare
 from ..actors.reconcile.loading import load_all, settings_of
@@ -27,9 +25,9 @@ from ..actors.reconcile.preview import preview
 from ..actors.reconcile.scopes.settings import Settings
 from ..actors.reconcile.server_desk import server_views
 from ..actors.reconcile.server_files import remove, switch
-from ..wire.errors import ConfigValidationError, ConflictError, PartialFailureError, SmcpError
+from ..wire.errors import ConfigValidationError, ConflictError, PartialFailureError
 from ..wire.messages.management import ManagementResult
-from .live import plain
+from ..wire.plain import plain
 
 NEXT_START = "no Computer runs; this shows at its next start"
 Words = Mapping[str, Any]
@@ -91,29 +89,8 @@ class Offline:
     # -- plugins --------------------------------------------------------------------------------
 
     def plugins(self, _: Words) -> Any:
-        settings = self.settings()
-        ledger, _notes = read_ledger(self._site.home)
-        enabled = settings.merged.get("enabledPlugins", {})
-        views: list[dict[str, Any]] = []
-        for text in settings.names("installedPlugins"):
-            record = next(iter(ledger.get(text, ())), None)
-            state = "installed_enabled" if enabled.get(text) is True else "installed_disabled"
-            views.append(
-                {
-                    "id": text,
-                    "state": state,
-                    "version": record.version if record else None,
-                    "servers": record.mcp_servers if record else [],
-                    "root": record.install_path if record else None,
-                }
-            )
-        known = {view["id"] for view in views}
-        offered = [
-            {"id": f"{name}@{catalog.name}", "state": "available", "version": entry.version}
-            for catalog in self._catalogs(settings).catalogs.values()
-            for name, entry in catalog.marketplace.plugins.items()
-        ]
-        return [*views, *(view for view in offered if view["id"] not in known)]
+        picture = preview(self._config, self._options).picture
+        return plugin_views(picture.loaded.plugins, picture.base, picture.settings, picture.servers)
 
     def install(self, words: Words) -> ManagementResult:
         plugin_id = parse_plugin_id(words["plugin_id"])
@@ -156,7 +133,7 @@ class Offline:
     def marketplaces(self, _: Words) -> Any:
         settings = self.settings()
         knowns, _notes = read_knowns(self._site.home)
-        return marketplace_views(Recovered(catalogs=self._catalogs(settings)), settings, knowns)
+        return marketplace_views(Recovered(catalogs=standing_catalogs(self._site, settings)), settings, knowns)
 
     def add_marketplace(self, words: Words) -> ManagementResult:
         added = operations.add_marketplace(
@@ -199,18 +176,6 @@ class Offline:
     def prune(self, _: Words) -> ManagementResult:
         gone = gc.prune(self._site, self.settings())
         return ManagementResult(bool(gone), diagnostics=tuple(f"{name} is deleted" for name in gone))
-
-    def _catalogs(self, settings: Settings) -> Catalogs:
-        """The catalogs that lie there, without fetching any."""
-        found = {}
-        for name, declaration in settings.merged.get("extraKnownMarketplaces", {}).items():
-            path = catalog_path(self._site.home, name)
-            try:
-                marketplace, _ = read_catalog(path)
-            except SmcpError:
-                continue
-            found[name] = Catalog(name, path, url_of(declaration) or "", marketplace)
-        return Catalogs(found)
 
 
 _OPERATIONS: Mapping[str, Callable[[Offline, Words], Any]] = {

@@ -154,7 +154,7 @@ def validate_path(path: str, *, as_json: bool) -> None:
 
     async def work() -> int:
         from ..actors.plugins.validate import validate as judge  # noqa: PLC0415
-        from .live import plain  # noqa: PLC0415
+        from ..wire.plain import plain  # noqa: PLC0415
 
         verdict = judge(place)
         if as_json:

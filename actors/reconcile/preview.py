@@ -14,13 +14,15 @@ import msgspec
 from ...wire.errors import Finding
 from ...wire.inputs import env_name
 from ...wire.messages.projection import PendingApproval
+from ..plugins.site import site_of
+from ..plugins.standing import standing
 from .approval.requests import pending_approvals
 from .composition import Composition, Picture
 from .computer_config import ComputerConfig
 from .findings import item, member
 from .held import Held
 from .inputs import Definition, default_of
-from .loading import load_all
+from .loading import load_all, settings_of
 from .options import RuntimeOptions
 from .placeholders import references
 from .scoped_ids import lookup
@@ -42,8 +44,13 @@ def preview(config: ComputerConfig, options: RuntimeOptions) -> Preview:
         ConfigValidationError, ConflictError, PolicyError: A flag file is missing or faulty, or variables collide.
     """
     held = Held(config)
-    picture = Composition(held, options).compose(config, {}, load_all(options))
-    pending = pending_approvals(picture.servers.values(), picture.rules, picture.loaded.approved)
+    loaded = load_all(options)
+    ready = standing(site_of(options), settings_of(config, loaded))
+    loaded = msgspec.structs.replace(loaded, plugins=ready)
+    picture = Composition(held, options).compose(config, {}, loaded)
+    pending = pending_approvals(
+        picture.servers.values(), picture.rules, picture.loaded.approved, picture.base.plugin_of
+    )
     problems = [*_undefined(picture), *_never_replaced(picture.shown.values())]
     return Preview(picture, pending, tuple(problems))
 
@@ -58,8 +65,8 @@ def variables_for(entry: SetEntry) -> dict[str, tuple[str, str]]:
 
 def _undefined(picture: Picture) -> Iterator[Finding]:
     for entry in picture.servers.values():
-        definitions = picture.definitions_for(entry)
-        missing = [one for one in entry.entry.referenced_inputs if not lookup(one, None, definitions).ids]
+        definitions, plugin_id = picture.definitions_for(entry), picture.base.plugin_of(entry)
+        missing = [one for one in entry.entry.referenced_inputs if not lookup(one, plugin_id, definitions).ids]
         for input_id in missing:
             for path in _places(entry.entry.rendered_fields, input_id, member("servers", entry.entry.name)):
                 yield Finding(
