@@ -44,6 +44,7 @@ from ...wire.messages.tools import CallQueued, ToolsRead
 from ...wire.payload import capability_missing, mcp_server_not_found
 from ..kernel import Actor, handler, observer
 from . import outcome
+from .alarm import Alarm
 from .failures import RequestFailed
 from .life import Life
 from .lifecycle import (
@@ -101,8 +102,7 @@ class McpSupervisor(Actor):
         self._wishes = Wishes()
         self._session_number = 0
         self._counters = Counters()
-        self._timer: asyncio.TimerHandle | None = None
-        self._due = asyncio.Event()
+        self._alarm = Alarm()
         self._moved = asyncio.Event()
         self._published: ServerStatus | None = None
         self._announced: dict[type[Fact], ToolsListed | ResourcesListed] = {}
@@ -276,7 +276,8 @@ class McpSupervisor(Actor):
             self._obey(order)
         if isinstance(event, Started):
             self._publish_capabilities()
-        self._arm_timer()
+        at = self._table.wake_at
+        self._alarm.set(None if at is None else at - self.now())
         self._publish_status()
         self._moved.set()
         self._moved = asyncio.Event()
@@ -314,19 +315,9 @@ class McpSupervisor(Actor):
         self._announced[type(fact)] = fact
         self.publish(fact)
 
-    def _arm_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._table.wake_at is not None:
-            wait = max(0.0, self._table.wake_at - self.now())
-            self._timer = asyncio.get_running_loop().call_later(wait, self._due.set)
-
     async def _keep_time(self) -> None:
-        """Takes what is due as a task of the actor: a timer's callback may start no task in every event loop."""
         while True:
-            await self._due.wait()
-            self._due.clear()
+            await self._alarm.rings()
             self._handle(Tick())
 
     async def _until_stopped(self, limit: float) -> None:

@@ -1,0 +1,50 @@
+"""A Computer in an event loop that somebody else runs, in a plain way: `asyncio.run` in a thread without a context."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from support.stack import config, light, open_stack, options
+
+uvloop.new_event_loop().close()  # libuv opens a pipe with its first loop, which lasts as long as the process
+
+
+async def a_server_is_lost_and_comes_back(log: Path) -> list[str]:
+    async with open_stack(config(light("srv", "--log", str(log), tools="die,echo")), runtime=options()) as stack:
+        await stack.until_listed("srv__die")
+        lost = await stack.call("srv__die")
+        assert lost.meta["a2c_outcome"] == "unknown"
+
+        async def works() -> bool:
+            return not (await stack.call("srv__echo", text="x")).is_error
+
+        await stack.until(works, 10)
+
+        async def reborn() -> bool:
+            known = (await stack.computer.diagnostics()).actors
+            return any((one.address, one.incarnation, one.state) == ("mcp/srv", 2, "up") for one in known)
+
+        assert stack.computer.kill_actor("mcp/srv")
+        await stack.until(reborn, 10)
+        await stack.until(works, 10)
+        await stack.server.stop()
+        await stack.server.start()
+        await stack.agent.wait_joined()
+        await stack.until(works, 10)
+        return await stack.names()
+
+
+@pytest.mark.spec("R-CORE-1", "DEC-1", "DEC-17")
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_restarts_and_reconnects_need_nothing_but_a_running_loop(tmp_path: Path, loop: str) -> None:
+    log = tmp_path / "heard"
+    with ThreadPoolExecutor(1) as threads:
+        run = {"asyncio": asyncio.run, "uvloop": uvloop.run}[loop]
+        running = threads.submit(lambda: run(a_server_is_lost_and_comes_back(log)))
+        assert running.result(50) == ["srv__die", "srv__echo"]
+    assert log.read_text("utf-8").count('"initialize"') >= 3
