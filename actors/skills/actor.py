@@ -8,6 +8,7 @@ sees of it is announced once it stands (C-SKILL-56, C-SKILL-75).
 from __future__ import annotations
 
 import logging
+import os
 
 import anyio
 import anyio.from_thread
@@ -51,7 +52,7 @@ from .settings import INLINE_CEILING, SkillSettings
 from .staging import ServerStaging, Yard, server_owner
 from .upkeep import bundle_directory_name, clean_up
 from .watch import DropInWatch
-from .workspace import Workspace
+from .workspace import FOLDER, Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -287,7 +288,9 @@ class SkillActor(Actor):
     async def _open_workspace(self) -> Workspace:
         async with self._opening:
             if self._workspace is None:
-                self._own_writes.note(self._settings.home, self.now())
+                for folder in (FOLDER, "mcp"):
+                    # Not the home as a whole: the user's own directory lies in it too.
+                    self._own_writes.note(os.path.join(self._settings.home, folder), self.now())
                 try:
                     self._workspace = await anyio.to_thread.run_sync(Workspace, self._settings.home)
                 except OSError as error:

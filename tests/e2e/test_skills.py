@@ -183,6 +183,17 @@ async def test_a_skill_dropped_in_appears_and_a_removed_one_goes(own_places: Pat
         await until_listed(stack)
 
 
+@pytest.mark.spec("C-SKILL-76", "D-22")
+async def test_a_skill_dropped_in_beside_our_own_writes_is_news(tmp_path: Path, own_places: Path) -> None:
+    home = own_places / "home"
+    (home / "user").mkdir(parents=True)
+    entry = shelf(tmp_path, "shelf", skill("lab", "brew"))
+    async with open_stack(config(entry), runtime=options(home=str(home))) as stack:
+        await until_listed(stack, "mcp:shelf_display:brew")
+        user_skill(home, "fresh")
+        await until_listed(stack, "fresh", "mcp:shelf_display:brew")
+
+
 @pytest.mark.spec("C-SKILL-76", "C-GEN-13", "C-SKILL-20")
 async def test_a_storm_of_file_events_ends_in_one_notification(own_places: Path) -> None:
     home = own_places / "home"
