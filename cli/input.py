@@ -111,7 +111,7 @@ def clear(
     _perform(output, Sources("", tuple(mcp_config or ()), settings, home), work)
 
 
-_WHERE = {"keyring": "keyring", "file": "value store"}
+_WHERE = {"keyring": "keyring", "file": "value store", "run": "memory of the running Computer"}
 
 
 def _definition(at: Desk, input_id: str) -> Definition:
@@ -142,15 +142,24 @@ async def _candidate(definition: Definition, given: str | None) -> object:
 
 
 async def _keep(at: Desk, definition: Definition, candidate: object) -> str:
+    """Keeps a value; a secret without a keyring is given to the Computers that run here, for as long as they do."""
     from ..actors.reconcile.candidates import settle  # noqa: PLC0415
+    from ..actors.reconcile.directories import resolve  # noqa: PLC0415
     from ..actors.reconcile.inputs import as_text, kind_of  # noqa: PLC0415
     from ..actors.reconcile.values.secret_store import keep_secret  # noqa: PLC0415
+    from .control import doors, managed  # noqa: PLC0415
 
     if kind_of(definition) != "secret":
         return await at.stores.put(definition, candidate)
-    # Not `put`, which falls back on the memory of a run; this one ends with this command.
-    await keep_secret(at.stores.secrets, definition.id, as_text(settle(definition, candidate)))
-    return "keyring"
+    secret = as_text(settle(definition, candidate))
+    if await at.stores.secrets.put(definition.id, secret):
+        return "keyring"
+    running = await doors(resolve(at.options).home)
+    for path in running.values():
+        await managed(path, "input.set", {"input_id": definition.id, "value": secret})
+    if not running:
+        await keep_secret(at.stores.secrets, definition.id, secret)
+    return "run"
 
 
 def _show(output: Output, views: list[InputView]) -> None:

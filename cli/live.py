@@ -52,6 +52,9 @@ OPERATIONS: Mapping[str, Act] = {
     "server.pending": lambda computer, _: computer.manage.pending(),
     "server.approve": lambda computer, words: computer.manage.approve(words["bundle_id"]),
     "server.deny": lambda computer, words: computer.manage.deny(words["bundle_id"]),
+    "server.authorize": lambda computer, words: computer.manage.authorize(words["bundle_id"]),
+    "input.list": lambda computer, _: computer.manage.inputs(),
+    "input.set": lambda computer, words: computer.manage.set_input(words["input_id"], words["value"]),
     "plugin.list": lambda computer, _: computer.manage.plugins.list(),
     "plugin.install": lambda computer, words: computer.manage.plugins.install(words["plugin_id"], words.get("version")),
     "plugin.uninstall": lambda computer, words: computer.manage.plugins.uninstall(

@@ -104,6 +104,12 @@ def deny(token: Token, *, home: Home = None, computer: ComputerName = None, as_j
     _act("deny", "is denied", token, (home, computer, as_json))
 
 
+@mcp.command()
+def authorize(token: Token, *, home: Home = None, computer: ComputerName = None, as_json: Json = False) -> None:
+    """Have a server of a running Computer authorized, in a browser of the machine it runs on."""
+    _act("authorize", "is authorized", token, (home, computer, as_json))
+
+
 def _act(verb: str, done: str, token: str, where: tuple[str | None, str | None, bool]) -> None:
     home, computer, as_json = where
     output = Output(as_json=as_json)

@@ -289,6 +289,17 @@ def test_at_a_terminal_a_run_asks_for_approval_and_values_and_shows_no_secret(us
     assert "sk-canary" not in run.text + user.everything()
 
 
+@spec("R-SEC-2")
+def test_without_a_keyring_a_secret_is_given_to_the_computer_that_runs(user: User) -> None:
+    user.declare(SECRET)
+    peer = user.peers.start([*SMCP, "computer", "run", "--name", "desk"], env=user.environ, cwd=user.project)
+    peer.wait_line(r"^ready ", timeout=20)
+    assert user.said("input", "set", "tok", "--json", typed="sk-canary\n")["place"] == "run"
+    peer.signal(signal.SIGTERM)
+    assert peer.wait_exit(timeout=20) == 0
+    assert "sk-canary" not in user.everything() + "".join((*peer.lines, *peer.errors))
+
+
 @spec("R-GATE-12", "R-CLI-3")
 def test_a_pipe_is_nobody_to_ask(user: User) -> None:
     user.declare(a={"command": "echo"})
