@@ -90,13 +90,24 @@ class Official:
         return await self._start("server.py", str(port))
 
     async def computer(
-        self, url: str, office: str, name: str = "official-computer", *, servers: Sequence[dict[str, Any]] = ()
+        self,
+        url: str,
+        office: str,
+        name: str = "official-computer",
+        *,
+        servers: Sequence[dict[str, Any]] = (),
+        home: Path | None = None,
     ) -> OfficialPeer:
-        """A Computer that has joined and serves these servers (objects as in `mcp_servers`)."""
-        return await self._start("computer.py", url, office, name, json.dumps(list(servers)))
+        """A Computer that has joined and serves these servers (objects as in `mcp_servers`).
+
+        Args:
+            home: Its user's places: `a2c/settings.json`, and skills in `skills/user`. A fresh directory by default.
+        """
+        place = () if home is None else (str(home),)
+        return await self._start("computer.py", url, office, name, json.dumps(list(servers)), *place)
 
     async def agent(self, url: str, office: str, name: str = "official-agent") -> OfficialPeer:
-        """An Agent that has joined; `do` takes tools, call, config, resources, room, leave, raw."""
+        """An Agent that has joined; `do` takes tools, call, config, resources, desktop, skills, skill, fetch, put, …"""
         return await self._start("agent.py", url, office, name)
 
     async def _start(self, script: str, *words: str) -> OfficialPeer:
