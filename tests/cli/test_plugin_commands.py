@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 from pathlib import Path
@@ -9,7 +10,10 @@ from typing import Any
 
 import pytest
 
-from smcp_runtime.cli.control import door
+from smcp_runtime.actors.reconcile.options import RuntimeOptions, settle
+from smcp_runtime.cli.control import door, managed
+from smcp_runtime.cli.offline import Offline
+from smcp_runtime.wire.errors import ConfigValidationError, ConflictError
 from support.marketplaces import HARBOUR, Repository, catalog, plugin, stdio
 from support.peers import Peer, Peers
 from support.stack import light
@@ -49,7 +53,6 @@ def test_without_a_computer_the_commands_work_on_files_and_say_when_it_shows(use
     assert refused.status == 1
     assert json.loads(refused.lines[0])["code"] == "trust_needed"
     assert user.said("marketplace", "add", market.url, "--trust", "--json")["changed"]
-    assert [one["name"] for one in user.said("marketplace", "list", "--json")] == ["acme"]
     installed = user.said("plugin", "install", AUDIT, "--json")
     assert {name: installed[name] for name in ("installed", "scope", "state", "mcpServers")} == {
         "installed": AUDIT,
@@ -58,12 +61,36 @@ def test_without_a_computer_the_commands_work_on_files_and_say_when_it_shows(use
         "mcpServers": ["db"],
     }
     assert "next start" in installed["warnings"][0]
-    assert user.said("plugin", "enable", AUDIT, "--json")["written_scope"] == "user"
-    assert user.said("plugin", "list", "--json")[0]["state"] == "installed_enabled"
-    assert user.run("plugin", "info", "nothing@acme").status == 1
-    assert user.said("plugin", "uninstall", AUDIT, "--json")["changed"]
-    assert [one["state"] for one in user.said("plugin", "list", "--json")] == ["available"]
-    assert user.run("mcp", "start", "all").status == 1 or user.said("mcp", "list", "--json") == []
+    assert json.loads(user.settings.read_text())["installedPlugins"] == [AUDIT]
+
+
+@spec("R-CLI-2", "R-MGMT-3")
+def test_every_operation_on_files_alone_leaves_what_the_next_start_reads(tmp_path: Path, market: Repository) -> None:
+    places = {name: str(tmp_path / name) for name in ("home", "user_config_dir", "state_dir", "project_root")}
+    files = Offline(settle(RuntimeOptions(**places, policy_source=str(tmp_path / "managed")))[0])
+
+    def states() -> list[tuple[str, str, bool]]:
+        return [(view["id"], view["state"], view["contributes"]) for view in files.carry_out("plugin.list", {})]
+
+    files.carry_out("marketplace.add", {"url": market.url, "trust": True})
+    assert [one["name"] for one in files.carry_out("marketplace.list", {})] == ["acme"]
+    assert states() == [(AUDIT, "available", False)]
+    files.carry_out("plugin.install", {"plugin_id": AUDIT})
+    assert files.carry_out("plugin.enable", {"plugin_id": AUDIT})["written_scope"] == "user"
+    assert states() == [(AUDIT, "installed_enabled", True)]
+    (server,) = files.carry_out("server.list", {})
+    assert (server["bundle_id"], server["owner"], server["activation"]) == ("db", "plugin:audit", "stopped")
+    files.carry_out("plugin.disable", {"plugin_id": AUDIT})
+    assert files.carry_out("server.list", {}) == []
+    assert not files.carry_out("marketplace.refresh", {})["changed"]
+    assert not files.carry_out("plugin.gc", {})["changed"]
+    assert files.carry_out("plugin.uninstall", {"plugin_id": AUDIT})["changed"]
+    assert states() == [(AUDIT, "available", False)]
+    assert files.carry_out("marketplace.remove", {"name": "acme"})["changed"]
+    assert files.carry_out("marketplace.list", {}) == []
+    with pytest.raises(ConflictError) as caught:
+        files.carry_out("server.start", {"bundle_id": "db"})
+    assert caught.value.code == "not_running"
 
 
 @spec("T-PLUG-2", "T-PLUG-4", "R-MGMT-1")
@@ -77,20 +104,26 @@ def test_a_computer_that_runs_is_managed_through_its_door(
     socket = door("desk")
     assert stat.S_IMODE(socket.stat().st_mode) == 0o600
     assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
-    user.said("marketplace", "add", market.url, "--trust", "--json")
-    user.said("plugin", "install", AUDIT, "--json")
-    assert user.said("skill", "list", "--json") == []
+
+    def asked(operation: str, **words: Any) -> Any:
+        return asyncio.run(managed(socket, operation, words))
+
+    asked("marketplace.add", url=market.url, trust=True)
+    asked("plugin.install", plugin_id=AUDIT)
+    assert asked("skill.list")["skills"] == []
     user.said("plugin", "enable", AUDIT, "--json")
     assert [one["name"] for one in user.said("skill", "list", "--json")] == ["audit:work"]
-    servers = user.said("mcp", "list", "--json")
-    assert [(one["bundle_id"], one["owner"], one["connection"]) for one in servers] == [
-        ("db", "plugin:audit", "connected")
-    ]
+    (server,) = asked("server.list")
+    assert (server["bundle_id"], server["owner"], server["connection"]) == ("db", "plugin:audit", "connected")
     stopped = user.run("mcp", "stop", "db")
     assert stopped.status == 1
     assert "audit@acme" in " ".join(stopped.errors)
-    user.said("plugin", "disable", AUDIT, "--json")
-    assert user.said("mcp", "list", "--json") == []
+    asked("plugin.disable", plugin_id=AUDIT)
+    assert asked("server.list") == []
+    for operation in ("nonsense", "plugin.install"):
+        with pytest.raises(ConfigValidationError) as caught:
+            asked(operation)
+        assert caught.value.code == "bad_operation"
     assert user.run("plugin", "list", "--computer", "other").status == 2
     assert run.status is None
 
@@ -103,26 +136,18 @@ def test_an_ambiguous_or_unknown_name_fails_and_says_what_there_is(user: User, t
     assert ambiguous.lines == []
     for words in ("2 servers are named 'filesystem'", "fs_other", "fs_user", "(flag)", "bundle_id"):
         assert words in "\n".join(ambiguous.errors)
-    for token in ("nothing", "legal_but_unregistered"):
-        missing = user.run("mcp", "stop", token)
-        assert (missing.status, missing.lines) == (1, [])
+    missing = user.run("mcp", "stop", "legal_but_unregistered")
+    assert (missing.status, missing.lines) == (1, [])
     assert user.run("mcp", "stop", "fs_user").status == 0
     states = {one["bundle_id"]: one["activation"] for one in user.said("mcp", "list", "--json")}
     assert states == {"fs_user": "stopped", "fs_other": "started"}
-    assert user.run("mcp", "restart", "all").status == 0
-    states = {one["bundle_id"]: one["activation"] for one in user.said("mcp", "list", "--json")}
-    assert states == {"fs_user": "started", "fs_other": "started"}
 
 
-def test_servers_are_declared_switched_and_removed_in_files(user: User) -> None:
+def test_servers_are_declared_and_removed_in_files(user: User) -> None:
     entry = json.dumps(light("mine", bundle_id="mine"))
     assert user.said("mcp", "add", entry, "--scope", "user", "--json")["written_scope"] == "user"
     assert [one["bundle_id"] for one in user.said("mcp", "list", "--json")] == ["mine"]
-    user.said("mcp", "disable", "mine", "--json")
-    assert [one["verdict"] for one in user.said("mcp", "list", "--json")] == ["DISABLED"]
-    user.said("mcp", "enable", "mine", "--json")
     assert user.said("mcp", "remove", "mine", "--json")["changed"]
-    assert user.said("mcp", "list", "--json") == []
     assert user.run("mcp", "add", "{").status == 2
 
 
