@@ -6,12 +6,14 @@ import base64
 import hashlib
 import io
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import msgspec
+import psutil
 import pytest
 
 from smcp_runtime.agent import AsyncAgent, Uploaded
@@ -293,6 +295,48 @@ async def test_the_largest_chunk_an_option_allows_still_fits_an_answer(own_place
         answer = await sent(stack, "client:get_blob", blob_handle=handle, max_chunk_bytes=5_000_000)
         assert len(answer) <= ACK_BUDGET
         assert len(base64.b64decode(msgspec.json.decode(answer)["blob"])) == 640 * 1024
+
+
+@pytest.mark.spec("C-BLOB-14", "C-SEC-26", "C-BLOB-36", "C-UP-19")
+async def test_neither_direction_holds_a_large_file_in_memory(tmp_path: Path, own_places: Path) -> None:
+    size = 96 * 1024 * 1024
+    home = own_places / "home"
+    folder = user_skill(home, "mine", {"small.bin": pattern(3_000_000)})
+    with (folder / "large.bin").open("wb") as file:
+        file.truncate(size)
+    async with open_stack(with_landing(tmp_path), runtime=options(home=str(home))) as stack:
+
+        async def there_and_back(name: str) -> int:
+            handle = str((await stack.agent.skill("desk", "mine", name)).blob_handle)
+            read = 0
+            async for chunk in stack.agent.stream_blob("desk", handle):
+                read += len(chunk)
+            assert (await stack.agent.upload("desk", folder / name)).total_size == read
+            return read
+
+        await there_and_back("small.bin")
+        async with peak_growth() as grown:
+            assert await there_and_back("large.bin") == size
+        # Server, Computer and Agent together, and whatever the allocator keeps.
+        assert grown() < 32 * 1024 * 1024
+
+
+@asynccontextmanager
+async def peak_growth() -> AsyncIterator[Callable[[], int]]:
+    """Gives the bytes by which this process grew at most."""
+    process = psutil.Process()
+    before = peak = process.memory_info().rss
+
+    async def look() -> None:
+        nonlocal peak
+        while True:
+            peak = max(peak, process.memory_info().rss)
+            await anyio.sleep(0.005)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(look)
+        yield lambda: peak - before
+        tasks.cancel_scope.cancel()
 
 
 @pytest.mark.spec("C-BLOB-36")
