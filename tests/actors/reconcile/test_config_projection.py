@@ -93,7 +93,17 @@ def test_local_keys_never_leave() -> None:
     }
     http = {"type": "http", "url": "u", "oauth": {"mode": "authorizationCode", "clientName": "cn"}}
     text = json.dumps(projected({"a": stdio, "b": http}))
-    for word in ("secret", "envFile", "env_file", "health", "reconnect", "oauth", "authorizationCode", "embed", "config"):
+    for word in (
+        "secret",
+        "envFile",
+        "env_file",
+        "health",
+        "reconnect",
+        "oauth",
+        "authorizationCode",
+        "embed",
+        "config",
+    ):
         assert word not in text
 
 
