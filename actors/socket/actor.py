@@ -43,7 +43,7 @@ from .membership import Membership
 from .office import BLOBS, OfficeNews
 from .pace import Pace
 from .service import RECONCILE, TOOLS, Service
-from .settings import SocketSettings, link_options
+from .settings import ANSWERS_LIMIT, EMIT_LIMIT, GOODBYE_LIMIT, SocketSettings, link_options
 from .standing import Wish
 
 logger = logging.getLogger(__name__)
@@ -52,11 +52,6 @@ FRAME = 256
 """Bytes of a packet that are not the acknowledged JSON: packet types, namespace, id, brackets."""
 LARGE = 65_536
 """Bytes from which on answers leave one after another, at a pace (`pace.py`)."""
-EMIT_LIMIT = 5.0
-GOODBYE_LIMIT = 2.0
-"""Seconds for the leave that precedes a disconnect, and for the disconnect of a dying actor."""
-ANSWERS_LIMIT = 1.0
-"""Seconds for the answers of what was ended by a drain to leave."""
 
 _PHASES: dict[str, LinkPhase] = {
     "idle": "offline",

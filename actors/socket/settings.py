@@ -9,6 +9,13 @@ from ...wire.backoff import Backoff
 from ...wire.messages.socket import LinkTarget
 from ...wire.protocol import DEFAULT_TRANSPORTS
 
+EMIT_LIMIT = 5.0
+"""Seconds for one announcement to be sent."""
+GOODBYE_LIMIT = 2.0
+"""Seconds for the leave that precedes a disconnect, and for the disconnect of a dying actor."""
+ANSWERS_LIMIT = 1.0
+"""Seconds for the answers of what was ended by a drain to leave."""
+
 
 class SocketSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Options of the actor. Times in seconds.
