@@ -19,7 +19,7 @@ from smcp_runtime.cli.checkup import Found
 from smcp_runtime.cli.plan import planned_servers
 from smcp_runtime.runtime import Computer
 from smcp_runtime.server import ANONYMOUS, ServerOptions, serve
-from tests.support.peers import Peers
+from support.peers import Peers
 
 
 def servers(**entries: dict[str, Any]) -> dict[str, Any]:
