@@ -26,7 +26,9 @@ class OpsActor(Actor):
 
     def __init__(self, operations: Operations, endpoint: str, token: str | None) -> None:
         self._operations = operations
-        self._host, self._port = split(endpoint)
+        self._host, port = split(endpoint)
+        # Whoever looks finds the next life where the last one was.
+        self._port = port or operations.port
         self._access = Access(token)
 
     async def started(self) -> None:
@@ -35,7 +37,7 @@ class OpsActor(Actor):
     async def _listen(self, *, task_status: TaskStatus[None]) -> None:
         try:
             async with serve(self._operations, self._access, self._host, self._port) as url:
-                self._operations.url = url
+                self._operations.url, self._operations.port = url, split(url)[1]
                 logger.info("the operator endpoint listens on %s", url)
                 task_status.started()
                 await anyio.sleep_forever()

@@ -32,6 +32,7 @@ class Operations:
     Attributes:
         tally, ledger: The counters.
         url: Where the operator endpoint listens; `None` while it does not.
+        port: The port it has, or had last.
         nodes: Asked for the workers on the bus; whoever opens a hub puts a function here.
     """
 
@@ -46,6 +47,7 @@ class Operations:
         self.tally = Tally()
         self.ledger = Ledger()
         self.url: str | None = None
+        self.port = 0
         self.nodes: Callable[[], Iterable[NodeView]] = tuple
         self._exposition = Exposition(self)
 
