@@ -18,7 +18,7 @@ from support.browser import Page, open_page
 from support.stack import Stack, config, light, open_stack, options
 from support.tree import ROOT
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.timeout(180)]
 
 TOKEN = "an-operator-token-of-some-length"
 LIVE = "document.getElementById('connection')?.textContent === 'live'"
