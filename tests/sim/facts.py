@@ -19,7 +19,7 @@ class Lives:
     Attributes:
         alive: The life each is in, by address.
         lasted: Seconds the last life was up, by address.
-        deaths: How often each went down.
+        deaths: How often each went down, `down_at` when last.
         parked: Addresses that are parked now.
     """
 
@@ -28,6 +28,7 @@ class Lives:
         self.alive: dict[str, int] = {}
         self.lasted: dict[str, float] = {}
         self.deaths: Counter[str] = Counter()
+        self.down_at: dict[str, float] = {}
         self.parked: set[str] = set()
         self._up_at: dict[str, float] = {}
         for kind in (ActorUp, ActorDown, ActorParked):
@@ -50,6 +51,7 @@ class Lives:
             self.play.note(f"{address} is down: {fact.reason}, back in {fact.next_try}")
             self.alive.pop(address, None)
             self.deaths[address] += 1
+            self.down_at[address] = self.play.now()
             self.lasted[address] = self.play.now() - self._up_at.pop(address, self.play.now())
         else:
             self.play.note(f"{address} is parked: {fact.reason}")

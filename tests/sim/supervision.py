@@ -100,8 +100,10 @@ class Ward:
         elif address in self.lives.parked:
             self.lives.parked.discard(address)  # the slow try of a parked child counts for nothing
         else:
-            self.restarts[address].append(now)
-        recent = [moment for moment in self.restarts[address] if moment > now - policy.within + MOMENT]
+            # A restart counts from the moment it is decided; how long it waits then is a matter of chance.
+            self.restarts[address].append(self.lives.down_at[address])
+        decided = self.lives.down_at.get(address, now)
+        recent = [moment for moment in self.restarts[address] if moment > decided - policy.within + MOMENT]
         play.claim(len(recent) <= policy.max_restarts, f"{address} was restarted {len(recent)} times in a row")
         fate = Fate()
         if now < FAULTS_END:
