@@ -19,6 +19,7 @@ from ..wire.redaction import Redaction
 from .bulletin import Bulletin, Listener
 from .crew import RECONCILE, Crew, CrewView
 from .kernel.turns import Turns
+from .ops.operations import Operations
 from .reconcile.computer_config import ComputerConfig
 
 R = TypeVar("R")
@@ -28,7 +29,11 @@ CHANGE_LIMIT = 120.0
 
 
 class Conduct:
-    """Base of a Computer: turns, state, and the crew it has while it runs."""
+    """Base of a Computer: turns, state, and the crew it has while it runs.
+
+    Attributes:
+        operations: What operators look at.
+    """
 
     def __init__(self, config: ComputerConfig) -> None:
         self._config = config
@@ -36,6 +41,7 @@ class Conduct:
         self._bulletin = Bulletin(config.name)
         self._failures: dict[Operation, Failure] = {}
         self._crew: Crew | None = None
+        self.operations = Operations(self.diagnostics, lambda: self._redaction)
 
     # -- what it is now -------------------------------------------------------------------
 
