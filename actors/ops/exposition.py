@@ -6,9 +6,9 @@ registry that belongs to one Computer. Every name below is listed in docs/operat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Final, Protocol, get_args
+from typing import Final, Protocol, TypeVar, get_args
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -20,12 +20,17 @@ from ...bus.tally import BOUNDS, Spread
 from ...wire.lifecycle import Phase
 from ...wire.messages.socket import LinkPhase
 from .ledger import Ledger
-from .view import Histogram, View, histogram, messages
+from .view import ActorView, Histogram, NodeView, ServerView, View, histogram, messages
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 PHASES: Final = ("stopped", "queued", "starting", "ready", "unhealthy", "backing_off", "parked", "stopping")
 STATES: Final = (*get_args(Phase), "degraded")
 LINK_PHASES: Final = get_args(LinkPhase)
+
+
+T = TypeVar("T")
+Gauges = tuple[tuple[str, str, Callable[[T], float]], ...]
+"""Name, help and value of gauges over things of one kind."""
 
 
 class Source(Protocol):
@@ -96,8 +101,8 @@ def _bus(tally: Tally) -> Iterator[Metric]:
         handled.add_metric((actor, "failed"), sum(row.failed for row in works))
         handled.add_metric((actor, "cancelled"), sum(row.cancelled for row in works))
         busy.add_metric((actor,), sum(row.total for row in works))
-        for message, row in rows.items():
-            by_message.setdefault(message, Spread()).merge(row)
+        for message, work in rows.items():
+            by_message.setdefault(message, Spread()).merge(work)
     for message, spread in sorted(by_message.items()):
         _add(handling, (message,), histogram(spread))
     yield from (handling, handled, busy)
@@ -140,31 +145,34 @@ def _calls(ledger: Ledger) -> Iterator[Metric]:
 
 
 def _actors(view: View) -> Iterator[Metric]:
-    for name, help_text, value in (
+    of_actors: Gauges[ActorView] = (
         ("smcp_actor_up", "Whether an actor takes messages.", lambda actor: actor.state == "up"),
         ("smcp_actor_parked", "Whether an actor is given up for now.", lambda actor: actor.state == "parked"),
         ("smcp_actor_mailbox_depth", "Messages that wait for an actor.", lambda actor: actor.queued),
         ("smcp_actor_mailbox_high_water", "The most it held in this life.", lambda actor: actor.high_water),
         ("smcp_actor_mailbox_capacity", "Messages the mailbox holds.", lambda actor: actor.capacity),
         ("smcp_actor_in_work", "Handlers at work.", lambda actor: actor.busy),
-    ):
+    )
+    for name, help_text, value in of_actors:
         yield _gauges(name, help_text, "actor", ((actor.address, value(actor)) for actor in view.actors))
-    for name, help_text, value in (
+    of_nodes: Gauges[NodeView] = (
         ("smcp_node_heartbeat_age_seconds", "Since the last sign of life.", lambda node: node.silent),
         ("smcp_node_in_flight", "Messages a node holds unanswered.", lambda node: node.in_flight),
         ("smcp_node_waiting", "Messages that wait for a node.", lambda node: node.waiting),
-    ):
-        yield _gauges(name, help_text, "node", ((node.name, value(node)) for node in view.nodes))
+    )
+    for name, help_text, node_value in of_nodes:
+        yield _gauges(name, help_text, "node", ((node.name, node_value(node)) for node in view.nodes))
 
 
 def _servers(view: View) -> Iterator[Metric]:
-    for name, help_text, value in (
+    of_servers: Gauges[ServerView] = (
         ("smcp_mcp_server_up", "Whether a server is ready.", lambda server: server.phase == "ready"),
         ("smcp_mcp_server_wanted", "Whether it is meant to run.", lambda server: server.activation == "started"),
         ("smcp_mcp_server_retries", "Tries since it was last stable.", lambda server: server.retries),
         ("smcp_mcp_calls_in_flight", "Calls at a server.", lambda server: server.in_flight),
         ("smcp_mcp_calls_queued", "Calls that wait for a place.", lambda server: server.queued),
-    ):
+    )
+    for name, help_text, value in of_servers:
         yield _gauges(name, help_text, "server", ((server.bundle_id, value(server)) for server in view.servers))
     phases = GaugeMetricFamily("smcp_mcp_server_phase", "1 for the phase a server is in.", labels=("server", "phase"))
     for server in view.servers:
