@@ -10,7 +10,7 @@ from smcp_runtime.actors.kernel.restart import History, Park, Restart
 from smcp_runtime.bus import Bus, Observer
 from smcp_runtime.wire.backoff import Backoff
 from smcp_runtime.wire.envelope import Address
-from smcp_runtime.wire.errors import ActorLost, ConflictError, Undeliverable
+from smcp_runtime.wire.errors import ActorLost, ConflictError, StartupError, Undeliverable
 from smcp_runtime.wire.messages.kernel import ActorDown, ActorParked, ActorUp
 
 from .conftest import Nursery
@@ -185,3 +185,33 @@ class TestSupervisor:
             seen = [await anext(facts) for _ in range(3)]
         assert ActorDown("a", 1, "LookupError", pytest.approx(0.001, rel=0.21)) in seen  # type: ignore[comparison-overlap]
         assert len(lives) == 2
+
+    @pytest.mark.spec("F-100")
+    async def test_a_child_that_fails_early_ends_its_start_at_once_with_the_cause(self, supervisor: Supervisor) -> None:
+        class Stillborn(Actor):
+            async def started(self) -> None:
+                raise ImportError("no such module")
+
+        with anyio.fail_after(2), pytest.raises(StartupError) as caught:
+            await supervisor.start_child(ChildSpec(Address("a"), Stillborn, start_timeout=60.0))
+        assert caught.value.causes == ("ImportError",)
+        assert supervisor.children() == ()
+
+    @pytest.mark.spec("F-100")
+    async def test_a_child_that_is_killed_while_it_stops_ends_the_stop_in_time(
+        self, bus: Bus, supervisor: Supervisor
+    ) -> None:
+        class Lingering(Actor):
+            async def stopping(self) -> None:
+                said_goodbye.set()
+                await anyio.sleep_forever()
+
+        said_goodbye = anyio.Event()
+        await supervisor.start_child(ChildSpec(Address("a"), Lingering, stop_timeout=60.0))
+        with anyio.fail_after(2), Observer(bus, ActorDown) as facts:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(supervisor.stop_child, Address("a"))
+                await said_goodbye.wait()
+                assert supervisor.kill_child(Address("a"))
+            assert await anext(facts) == ActorDown("a", 1, "killed", None)
+        assert supervisor.children() == ()
