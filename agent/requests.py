@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from msgspec import UNSET
 
 from ..bus.link import SmcpLink
+from ..wire import tracing
 from ..wire.base import to_json
 from ..wire.blobs import GetBlobReq, GetBlobRet, PutBlobChunk, PutBlobRet
 from ..wire.config import GetComputerConfigReq, GetComputerConfigRet, read_config
@@ -134,11 +135,11 @@ class Requests:
         req_id = req_id or self.new_req_id()
         payload = self._tool_request(computer, tool_name, params, timeout, req_id)
         try:
-            values = await self._link.call(CLIENT_TOOL_CALL, payload, timeout + self._tool_margin)
-            result = CallToolResult.read(replies.read_object(CLIENT_TOOL_CALL, values))
+            values = await self._sent(CLIENT_TOOL_CALL, payload, timeout + self._tool_margin, req_id)
+            result = CallToolResult.read(replies.read_object(CLIENT_TOOL_CALL, values), req_id)
         except TimeoutError:
             await self._send_cancel(req_id)
-            return CallToolResult.read(timed_out_locally(timeout + self._tool_margin))
+            return CallToolResult.read(timed_out_locally(timeout + self._tool_margin), req_id)
         except asyncio.CancelledError:
             # This task may not wait any more, so the cancellation travels without it.
             sending = self._in_background(self._send_cancel(req_id))
@@ -146,6 +147,7 @@ class Requests:
             sending.add_done_callback(self._cancelling.discard)
             raise
         except SmcpError as error:
+            error.details["req_id"] = req_id
             raise replies.with_outcome(error) from error.__cause__
         return await self._resolved(computer, result) if fetch else result
 
@@ -327,11 +329,18 @@ class Requests:
 
     async def _answered(self, event: str, payload: bytes, timeout: float) -> list[Any]:
         try:
-            return await self._link.call(event, payload, timeout)
+            return await self._sent(event, payload, timeout)
         except TimeoutError:
             raise NetworkError(
                 f"no answer to {event} within {timeout:g} s", code=NO_ANSWER, details={"executed": "unknown"}
             ) from None
+
+    async def _sent(self, event: str, payload: bytes, timeout: float, req_id: str = "") -> list[Any]:
+        """One request and its acknowledgement, as a span where the application traces."""
+        if not tracing.is_on() or not event.startswith("client:"):
+            return await self._link.call(event, payload, timeout)
+        with tracing.span(event, "client", smcp__req_id=req_id, smcp__office=self._office) as span:
+            return await self._link.call(event, tracing.stamped(payload, span.traceparent), timeout)
 
     def _in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Runs something this Agent owns; `close` ends what is left."""

@@ -21,6 +21,7 @@ class CallToolResult(msgspec.Struct, frozen=True, kw_only=True):
         structured_content: MCP's `structuredContent`, unchanged.
         meta: Result-level metadata.
         extra: Members this version does not know, unchanged.
+        req_id: The id the call was made under; the logs of Server, Computer and MCP server know it by that (F-72).
         unresolved: Why a blob of an item could not be fetched, one line each; that item still holds its handle.
     """
 
@@ -29,10 +30,11 @@ class CallToolResult(msgspec.Struct, frozen=True, kw_only=True):
     structured_content: Any = None
     meta: dict[str, Any] = {}
     extra: dict[str, Any] = {}
+    req_id: str = ""
     unresolved: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, ack: Mapping[str, Any]) -> CallToolResult:
+    def read(cls, ack: Mapping[str, Any], req_id: str = "") -> CallToolResult:
         """The result in a peer's acknowledgement; also derives the text an official Computer leaves out (W-CALL-27)."""
         result = read_result(ack)
         return cls(
@@ -40,6 +42,7 @@ class CallToolResult(msgspec.Struct, frozen=True, kw_only=True):
             is_error=result["isError"],
             structured_content=result.get("structuredContent"),
             meta=result.get("meta", {}),
+            req_id=req_id,
             extra={name: value for name, value in result.items() if name not in _READ},
         )
 

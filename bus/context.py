@@ -7,6 +7,8 @@ the outcome, until when, and under which trace.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 
 import msgspec
@@ -33,3 +35,13 @@ class Context(msgspec.Struct, frozen=True):
 OUTSIDE = Context()
 
 current: ContextVar[Context] = ContextVar("smcp_bus_context", default=OUTSIDE)
+
+
+@contextmanager
+def under(trace: str) -> Iterator[None]:
+    """What is asked inside the block belongs to this trace."""
+    token = current.set(msgspec.structs.replace(current.get(), trace=trace))
+    try:
+        yield
+    finally:
+        current.reset(token)

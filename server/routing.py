@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..wire import tracing
 from ..wire.packet import MalformedPacket, split_arguments
 from ..wire.payload import ErrorPayload, event_unsupported
 from .limits import Limits
@@ -48,6 +49,9 @@ class Routing:
         if isinstance(target, Refusal):
             return event.refuse(target, fields.req_id)
         call = Call(event, target, fields.computer)
+        if tracing.is_on():
+            parent = tracing.traceparent_of(event.payload)
+            call.span = tracing.begin(f"relay {event.name}", "server", parent, smcp__req_id=fields.req_id)
         self.pending.add(call, event.now + fields.wait_limit())
         relay = Relay(target.sid, call.relay_id, event.body)
         if not self._audit:
@@ -60,12 +64,16 @@ class Routing:
         if call is None:
             return ()
         refusal = BAD_REPLY if binary else _why_not_pass(body)
+        if call.span is not None:
+            call.span.end("" if refusal is None else "bad_reply")
         return _answer(call, body if refusal is None else refusal.payload_ack(call.event))
 
     def lost(self, session: Session) -> list[Order]:
         """Ends the calls that wait for a connection that is gone (W-ERR-30)."""
         orders: list[Order] = []
         for call in self.pending.lost(session):
+            if call.span is not None:
+                call.span.end("computer_lost")
             orders += _answer(call, unknown_computer(call.computer).payload_ack(call.event))
         return orders
 
@@ -73,6 +81,8 @@ class Routing:
         """Ends the calls whose limit has passed (W-CALL-12)."""
         orders: list[Order] = []
         for call in self.pending.due(now):
+            if call.span is not None:
+                call.span.end("deadline")
             orders += _answer(call, GAVE_UP.payload_ack(call.event))
         return orders
 

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Raw
 
 from ..wire.rooms import Role
+from ..wire.tracing import Span
 from .limits import Allowance
 from .orders import Ack, Log, Order
 from .refusals import Refusal
@@ -123,9 +124,10 @@ class Call:
         target: The Computer that was asked, under the name `computer` at that time.
         relay_id: Id under which the Computer answers.
         waiting: False once the call has ended in any way.
+        span: Its place in a trace, where this process traces.
     """
 
-    __slots__ = ("ack_id", "computer", "event", "origin", "relay_id", "target", "waiting")
+    __slots__ = ("ack_id", "computer", "event", "origin", "relay_id", "span", "target", "waiting")
 
     def __init__(self, request: Incoming, target: Session, computer: str) -> None:
         self.origin = request.session
@@ -135,3 +137,4 @@ class Call:
         self.relay_id = target.next_relay()
         self.computer = computer
         self.waiting = True
+        self.span: Span | None = None

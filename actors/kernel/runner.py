@@ -23,6 +23,7 @@ from ...bus.context import Context, current
 from ...bus.mailbox import Whereabouts
 from ...bus.measure import Outcome
 from ...bus.slot import FutureSlot, Slot, slot_type
+from ...wire import tracing
 from ...wire.codec import decode, encode
 from ...wire.envelope import Address, Envelope
 from ...wire.errors import ActorLost, BusError, SmcpError, Undeliverable, from_failure, to_failure
@@ -189,10 +190,16 @@ class Runner:
                 continue
             await self._serve(self._table[envelope.subject], envelope, chain=(*envelope.chain, self.address))
 
-    async def _serve(self, spec: HandlerSpec, envelope: Envelope, chain: tuple[Address, ...]) -> None:
+    async def _serve(  # noqa: PLR0912 - every way a message can end, in one place and without a call more than needed
+        self, spec: HandlerSpec, envelope: Envelope, chain: tuple[Address, ...]
+    ) -> None:
         """Runs one handler and settles its message. An exception nobody waits for ends the actor (F-95)."""
         began = self._bus.clock()
-        token = current.set(Context(self.address, chain, envelope.deadline, envelope.trace))
+        trace, span = envelope.trace, None
+        if trace:
+            span = tracing.begin(envelope.subject, "internal", trace, smcp__actor=self.address)
+            trace = span.traceparent
+        token = current.set(Context(self.address, chain, envelope.deadline, trace))
         self._busy += 1
         end: Answer | Outcome = "cancelled"
         try:
@@ -226,6 +233,8 @@ class Runner:
             self._busy -= 1
             if self._idle is not None and not self._busy:
                 self._idle.set(None)
+            if span is not None:
+                span.end(str(end) if end in ("failed", "cancelled") else "")
             self._bus.meter.handled(self.address, envelope, began, self._bus.clock(), end)
             if envelope.id:
                 # A big body should not stay until the asker has its turn; that of a fact is shared by its observers.

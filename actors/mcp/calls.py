@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from ...bus.context import current
+from ...wire import tracing
 from ...wire.codec import Attachment
 from ...wire.messages.mcp import CallLimits, CallTool, ToolOutcome
 from . import outcome
@@ -104,12 +106,17 @@ class Calls:
         if not self.breakers.admits(call.tool, self._loop.time()):
             return outcome.busy("the tool is not called for a while, after several failures in a row")
         try:
-            result = await self._session.call(
-                call.tool,
-                call.arguments.data,
-                timeout=deadline - self._loop.time(),
-                idle=self._limits.idle_timeout,
-            )
+            with tracing.span(
+                f"tools/call {call.tool}", "client", current.get().trace, smcp__req_id=call.req_id
+            ) as span:
+                result = await self._session.call(
+                    call.tool,
+                    call.arguments.data,
+                    timeout=deadline - self._loop.time(),
+                    idle=self._limits.idle_timeout,
+                    req_id=call.req_id,
+                    traceparent=span.traceparent,
+                )
         except RequestFailed as failure:
             self._judge(call.tool, failure)
             return outcome.failed(failure)

@@ -22,6 +22,7 @@ from mcp.shared.inbound import MCP_METHOD_HEADER, MCP_NAME_HEADER, NAME_BEARING_
 from mcp.types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
+from ...wire import tracing
 from ...wire.messages.mcp import Completions
 from .connection import Connection
 from .dispatcher import NO_HEADERS
@@ -32,6 +33,8 @@ from .negotiation import negotiate
 from .param_headers import ParamHeaders
 
 NAME = "smcp-runtime"
+REQ_ID = "a2c_req_id"
+"""Member of `_meta` with the id of the Agent's call, so that a server's log can be joined with everybody else's."""
 PAGE_LIMIT = 10.0
 """Seconds for one page of a list (D-5)."""
 LIST_LIMIT = 60.0
@@ -171,10 +174,20 @@ class Session:
 
     # -- requests -----------------------------------------------------------------------
 
-    async def call(self, tool: str, arguments: bytes, *, timeout: float, idle: float | None = None) -> bytes:
+    async def call(
+        self,
+        tool: str,
+        arguments: bytes,
+        *,
+        timeout: float,
+        idle: float | None = None,
+        req_id: str = "",
+        traceparent: str = "",
+    ) -> bytes:
         """Calls a tool by its own name; its `CallToolResult` as the server sent it.
 
-        Every call carries a progress token: a server that reports progress is known to be alive while it works.
+        Every call carries a progress token: a server that reports progress is known to be alive while it works. It
+        also carries the id under which the Agent made it (F-72), and its place in a trace if there is one.
 
         Raises:
             RequestFailed: There is no result.
@@ -184,7 +197,7 @@ class Session:
         parameters = b'{"name":%b,"arguments":%b,"_meta":{%b"progressToken":%d}}' % (
             name,
             one_line(arguments),
-            self._stamp,
+            self._stamp + _origin(req_id, traceparent),
             token,
         )
         headers = NO_HEADERS
@@ -347,6 +360,13 @@ class Session:
         if name is not None and method in NAME_BEARING_METHODS:
             headers[MCP_NAME_HEADER] = encode_header_value(name)
         return headers
+
+
+def _origin(req_id: str, traceparent: str) -> bytes:
+    """Members of `_meta` that say where a call comes from."""
+    members = {REQ_ID: req_id, tracing.FIELD: traceparent}
+    known = {name: value for name, value in members.items() if value}
+    return msgspec.json.encode(known)[1:-1] + b"," if known else b""
 
 
 def _capabilities(declared: types.ServerCapabilities | None) -> Capabilities:

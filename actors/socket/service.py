@@ -12,7 +12,8 @@ from typing import Final
 
 import msgspec
 
-from ...wire import events, payload, results
+from ...bus.context import under
+from ...wire import events, payload, results, tracing
 from ...wire.codec import Attachment
 from ...wire.config import GetComputerConfigReq
 from ...wire.envelope import Address
@@ -58,6 +59,10 @@ class Service:
 
     async def answer(self, event: str, data: msgspec.Raw | None) -> bytes:
         """The acknowledgement of an event of `wire.events.CALLS`, as JSON; never raises but for cancellation."""
+        with tracing.span(event, "server", tracing.traceparent_of(data)) as span, under(span.traceparent):
+            return await self._answer(event, data)
+
+    async def _answer(self, event: str, data: msgspec.Raw | None) -> bytes:
         try:
             request = read_request(event, data)
         except InvalidPayload as fault:
