@@ -97,7 +97,7 @@ def begin(name: str, kind: Kind, parent: str = "", **attributes: str) -> Span:
     if not is_on():
         return Span(None, parent)
     trace = sys.modules["opentelemetry.trace"]
-    shown = {key.replace("__", "."): value for key, value in attributes.items()}
+    shown = {key.replace("__", "."): value for key, value in attributes.items() if value}
     span = trace.get_tracer(TRACER).start_span(
         name, context=_context(parent), kind=getattr(trace.SpanKind, kind.upper()), attributes=shown
     )
