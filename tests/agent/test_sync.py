@@ -147,6 +147,15 @@ def test_credentials_of_a_plain_function_are_asked_for(office: tuple[str, Script
         assert len(asked) == 1
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT as a program gets it; the process that runs tests may ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_interrupting_the_wait_cancels_the_call(office: tuple[str, ScriptedComputer]) -> None:
     url, computer = office
     computer.answers["client:tool_call"] = lambda _request: anyio.sleep(30)

@@ -11,7 +11,9 @@ from typing import Any
 
 from smcp_runtime import fixtures
 
-HARBOUR = fixtures.FOLDER / "marketplaces" / "harbour"
+from .tree import ROOT
+
+HARBOUR = ROOT / "fixtures" / "marketplaces" / "harbour"
 IDENTITY = ("-c", "user.name=harbour", "-c", "user.email=works@example.org", "-c", "commit.gpgsign=false")
 Files = Mapping[str, Any]
 
