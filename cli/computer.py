@@ -9,7 +9,7 @@ import typer
 
 from ..wire.protocol import SOCKETIO_PATH
 from .exit_status import SUCCESS, USAGE
-from .options import AuthEnv, Json, SocketioPath, auth_from
+from .options import AuthEnv, Json, SocketioPath, auth_from, secret_from
 from .output import Output
 
 if TYPE_CHECKING:
@@ -47,6 +47,13 @@ def run(
     approve_all_mcp: Annotated[
         bool, typer.Option("--approve-all-mcp", help="Run servers of project files without asking, in this run.")
     ] = False,
+    ops: Annotated[
+        str | None, typer.Option("--ops", help="Where the operator endpoint listens.", metavar="HOST:PORT")
+    ] = None,
+    ops_token_env: Annotated[
+        str | None,
+        typer.Option("--ops-token-env", help="Variable with its token; needed beyond loopback.", metavar="VAR"),
+    ] = None,
 ) -> None:
     """Run a Computer. Prints one line when it is ready, for a given URL once it has joined."""
     output = Output()
@@ -55,7 +62,8 @@ def run(
     auth = auth_from(auth_env)
     connection = {"url": url, "office_id": office, "socketio_path": socketio_path, "auth": auth or {}} if url else None
 
-    sources = Sources(name, tuple(mcp_config or ()), settings, home, approve_all_mcp)
+    token = None if ops_token_env is None else secret_from(ops_token_env, "--ops-token-env")
+    sources = Sources(name, tuple(mcp_config or ()), settings, home, approve_all_mcp, ops, token)
     sources.read(output)
 
     async def work() -> int:
@@ -131,6 +139,8 @@ class Sources(NamedTuple):
     settings: str | None
     home: str | None
     approve_all: bool = False
+    ops: str | None = None
+    ops_token: str | None = None
 
     def options(self, *, ask: bool = False) -> RuntimeOptions:
         """The options these words stand for.
@@ -148,6 +158,8 @@ class Sources(NamedTuple):
             home=self.home,
             drain_timeout_s=DRAIN,
             approve_all_servers=self.approve_all,
+            ops=self.ops,
+            ops_token=self.ops_token,
             prompter=None if asked is None else asked.value,
             server_approval=None if asked is None else asked.approval,
         )

@@ -39,6 +39,18 @@ async def _identify(computer: Computer, _: Words) -> Any:
     return {"name": computer.name, "home": str(computer.home)}
 
 
+async def _kill(computer: Computer, words: Words) -> Any:
+    return {"address": words["address"], "killed": computer.operations.kill(words["address"])}
+
+
+async def _dead_letters(computer: Computer, _: Words) -> Any:
+    return computer.operations.dead_letters()
+
+
+async def _calls(computer: Computer, words: Words) -> Any:
+    return computer.operations.calls(words.get("req_id"))
+
+
 OPERATIONS: Mapping[str, Act] = {
     "identify": _identify,
     "server.list": lambda computer, _: computer.manage.servers(),
@@ -78,5 +90,9 @@ OPERATIONS: Mapping[str, Act] = {
     "marketplace.refresh": lambda computer, words: computer.manage.plugins.refresh(*words.get("names", ())),
     "marketplace.prune": lambda computer, _: computer.manage.plugins.prune(),
     "skill.list": lambda computer, _: computer.skills(),
+    "bus.view": lambda computer, _: computer.operations.view(),
+    "bus.kill": _kill,
+    "bus.dead_letters": _dead_letters,
+    "bus.calls": _calls,
     "files.reload": lambda computer, _: computer.manage.reload(),
 }

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from .agent import agent
+from .bus import bus
 from .computer import computer
 from .demo import demo
 from .doctor import doctor
@@ -56,6 +57,7 @@ app.command()(server)
 app.command()(doctor)
 app.add_typer(computer, name="computer")
 app.add_typer(agent, name="agent")
+app.add_typer(bus, name="bus")
 app.add_typer(inputs, name="input")
 app.add_typer(settings, name="settings")
 app.add_typer(mcp, name="mcp")

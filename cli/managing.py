@@ -34,7 +34,7 @@ def manage(
         from ..actors.reconcile.options import RuntimeOptions, settle  # noqa: PLC0415
 
         options = settle(RuntimeOptions(home=home))[0]
-        path = await _running(directories.resolve(options).home, name)
+        path = await running_on(directories.resolve(options).home, name)
         status = await work(_asking(options, path))
         return SUCCESS if status is None else status
 
@@ -57,7 +57,13 @@ def _asking(options: RuntimeOptions, path: Path | None) -> Ask:
     return ask
 
 
-async def _running(home: Path, name: str | None) -> Path | None:
+async def running_on(home: Path, name: str | None) -> Path | None:
+    """Where the Computer that runs on a home is asked; `None` when none does and none was named.
+
+    Raises:
+        NetworkError: None of this name runs there.
+        ConfigValidationError: Several do, and none was named.
+    """
     from ..wire.errors import ConfigValidationError, NetworkError  # noqa: PLC0415
     from .control import doors  # noqa: PLC0415
 

@@ -51,7 +51,7 @@ def test_it_serves_once_it_is_where_it_belongs(link: LinkStatus, reason: str | N
 
 
 def test_a_server_given_up_for_good_is_a_reason() -> None:
-    failure = Failure("AuthError", "auth", "auth_failed", "no")
+    failure = Failure("AuthError", "no", "auth_failed")
     assert ready(shown(link_failure=failure)).reasons == ("the Server was given up: auth_failed",)
 
 
