@@ -245,11 +245,14 @@ class TestHardDeath:
 
     @spec("DEC-8")
     def test_a_server_does_not_outlive_its_launcher(self, tmp_path: Path) -> None:
-        computer, (guard, server, *_) = self.start(tmp_path)
+        computer, (guard, server, *children) = self.start(tmp_path)
         try:
             os.kill(guard, signal.SIGKILL)
             wait(lambda: gone(server), 1.0)
         finally:
+            # Without the launcher nobody is left who would end what the server had started.
+            for pid in (child for child in children if not gone(child)):
+                os.kill(pid, signal.SIGKILL)
             computer.kill()
             self.end(computer)
 
