@@ -305,7 +305,7 @@ def test_a_pipe_is_nobody_to_ask(user: User) -> None:
     user.declare(a={"command": "echo"})
     peer = user.peers.start([*SMCP, "computer", "run", "--name", "desk"], env=user.environ, cwd=user.project)
     peer.wait_line(r"^ready ", timeout=20)
-    assert any("a of" in line and "waits for an approval" in line for line in peer.errors)
+    peer.wait_line(r"a of .* waits for an approval", of="errors")
     assert not (user.project / ".tfrobot" / "settings.local.json").exists()
     peer.signal(signal.SIGTERM)
     assert peer.wait_exit(timeout=20) == 0
