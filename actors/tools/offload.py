@@ -64,7 +64,7 @@ async def offload(result: bytes, budget: int, limits: OffloadLimits, store: Stor
             await draft.shrink()
     except _NoStore:
         logger.error("a tool result of %d bytes could not be moved to the spool", len(result))
-    if not draft.changed and draft.size <= budget:
+    if not draft.changed and len(result) <= budget:
         return result
     if draft.size > budget:
         logger.error("a tool result of %d bytes exceeds the acknowledgement budget", len(result))

@@ -213,6 +213,14 @@ async def test_a_result_that_needs_nothing_is_the_same_bytes() -> None:
     assert await offload(long, BUDGET, LIMITS, Spool()) is long
 
 
+@spec("C-BLOB-22", "C-GEN-7")
+async def test_spaces_that_a_server_wrote_count_too() -> None:
+    spaced = seal(b'{"content":[{"type" : "text" , "text" : "x"}' + b" " * 300 + b"]}")
+    result = await offload(spaced, 200, LIMITS, Spool())
+    assert len(result) <= 200
+    assert json.loads(result)["content"] == [{"type": "text", "text": "x"}]
+
+
 items = st.one_of(
     st.builds(lambda n: image(b"x" * n), st.integers(0, 6_000)),
     st.builds(text, st.integers(0, 3_000)),
