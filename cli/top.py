@@ -104,8 +104,8 @@ def _server(server: Moment, old: Moment | None, seconds: float, bounds: Sequence
 
 
 def _actor(actor: Moment, old: Moment | None, seconds: float) -> tuple[str, ...]:
-    handled = _grown(actor["handled"], old and old["handled"])
-    busy = _grown(actor["busy_seconds"], old and old["busy_seconds"])
+    handled = _grown(actor["handled"], old["handled"] if old else None)
+    busy = _grown(actor["busy_seconds"], old["busy_seconds"] if old else None)
     counts = (str(actor[name]) for name in ("queued", "high_water", "busy"))
     ends = (str(actor[name]) for name in ("failed", "restarts"))
     return (actor["address"], actor["state"], *counts, _rate(handled, seconds), f"{busy / seconds:.1%}", *ends)
@@ -114,7 +114,7 @@ def _actor(actor: Moment, old: Moment | None, seconds: float) -> tuple[str, ...]
 def _messages(now: Moment, before: Moment, seconds: float, bounds: Sequence[float]) -> list[tuple[str, ...]]:
     lines = []
     for message, old in _pairs(now, before, "messages", "message"):
-        count = _grown(message["count"], old and old["count"])
+        count = _grown(message["count"], old["count"] if old else None)
         times = _recent(message["latency"], old and old["latency"])
         quantiles = (duration(quantile(share, times, bounds), bounds) for share in (0.5, 0.99))
         failed = str(sum(message["failed"].values()))
