@@ -26,6 +26,8 @@ def perform(output: Output, work: Callable[[], Awaitable[int]], *, log_level: st
     """
     try:
         set_up_logging(log_level)
+        # A shell's background job starts with SIGINT ignored, and then nothing below would end it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         # SIGTERM ends a command as SIGINT does, so that a call in flight is cancelled where it runs.
         signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
         status = anyio.run(work, backend="asyncio", backend_options={"use_uvloop": _has_uvloop()})

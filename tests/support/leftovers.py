@@ -20,11 +20,12 @@ PARDONED = ("TestRunner.", "AsyncSocket._send_ping")
 
 
 def processes() -> set[int]:
-    """Living descendants of this process."""
+    """Living descendants of this process, without the tracker that `multiprocessing` keeps for all its life."""
     found = set()
     for child in psutil.Process().children(recursive=True):
         try:
-            if child.status() != psutil.STATUS_ZOMBIE:
+            ours = "multiprocessing.resource_tracker" not in " ".join(child.cmdline())
+            if ours and child.status() != psutil.STATUS_ZOMBIE:
                 found.add(child.pid)
         except psutil.NoSuchProcess:
             continue
