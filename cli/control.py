@@ -62,6 +62,7 @@ async def open_door(computer: Computer) -> AsyncIterator[None]:
         server.close()
         with suppress(OSError):
             path.unlink()
+            path.parent.rmdir()  # stays while another Computer has its door there
 
 
 async def managed(path: Path, operation: str, words: Mapping[str, Any]) -> Any:
