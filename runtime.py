@@ -21,11 +21,11 @@ from typing import Any, Literal, TypeVar
 import anyio
 import msgspec
 
-from .actors.channels import FINDER, SKILLS
-from .actors.conduct import CHANGE_LIMIT, Conduct
-from .actors.crew import RECONCILE, SOCKET, STATUS_LIMIT, Crew
+from .actors.computer.channels import FINDER, SKILLS
+from .actors.computer.conduct import CHANGE_LIMIT, Conduct
+from .actors.computer.crew import RECONCILE, SOCKET, STATUS_LIMIT, Crew
+from .actors.computer.manage import Manage, partial_failure
 from .actors.finder import Resolver
-from .actors.manage import Manage, partial_failure
 from .actors.reconcile import directories
 from .actors.reconcile.computer_config import ComputerConfig, Connection, canonical, parse_computer_config
 from .actors.reconcile.held import Held

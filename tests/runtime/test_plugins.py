@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from smcp_runtime.actors.crew import RECONCILE, TOOLS
+from smcp_runtime.actors.computer.crew import RECONCILE, TOOLS
 from smcp_runtime.runtime import Computer
 from smcp_runtime.wire.envelope import Address
 from smcp_runtime.wire.errors import ConfigValidationError, ConflictError, PolicyError, SmcpError

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from smcp_runtime.actors.log_guard import PACKAGE, UNREADABLE, guarded
+from smcp_runtime.actors.computer.log_guard import PACKAGE, UNREADABLE, guarded
 from smcp_runtime.wire.protocol import REDACTED
 from smcp_runtime.wire.redaction import SecretRegistry
 

@@ -13,9 +13,9 @@ from contextlib import suppress
 
 import anyio
 
-from ..wire.lifecycle import Lifecycle, Phase, State, StateChange
-from ..wire.messages.socket import LinkChanged
-from .socket.standing import Standing
+from ...wire.lifecycle import Lifecycle, Phase, State, StateChange
+from ...wire.messages.socket import LinkChanged
+from ..socket.standing import Standing
 
 logger = logging.getLogger(__name__)
 

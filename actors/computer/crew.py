@@ -17,41 +17,41 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from ..wire.diagnostics import ActorStatus
-from ..wire.envelope import Address
-from ..wire.errors import ActorLost, BusError, SmcpError, Undeliverable
-from ..wire.message import Ask
-from ..wire.messages.mcp import GetServerStatus, ServerStatus
-from ..wire.messages.projection import Degradation, HaltServers, ProjectionStatus
-from ..wire.messages.socket import Disconnect, GetLinkStatus, LinkChanged, LinkStatus
+from ...wire.diagnostics import ActorStatus
+from ...wire.envelope import Address
+from ...wire.errors import ActorLost, BusError, SmcpError, Undeliverable
+from ...wire.message import Ask
+from ...wire.messages.mcp import GetServerStatus, ServerStatus
+from ...wire.messages.projection import Degradation, HaltServers, ProjectionStatus
+from ...wire.messages.socket import Disconnect, GetLinkStatus, LinkChanged, LinkStatus
+from ..finder import Resolver
+from ..kernel import ChildSpec
+from ..kernel.house import House
+from ..mcp.actor import McpSupervisor
+from ..mcp.oauth.browser import shown_by
+from ..mcp.oauth.credentials import authorizer, credentials_from
+from ..mcp.oauth.vault import Vault
+from ..mcp.opener import Opener
+from ..mcp.process_record import ProcessRecords
+from ..ops.actor import OpsActor
+from ..ops.operations import Operations
+from ..reconcile import directories
+from ..reconcile.actor import ReconcileActor
+from ..reconcile.files.atomic import make_private_directory
+from ..reconcile.held import Held
+from ..reconcile.keeper import InlineServers, address_of, bundle_id_of
+from ..reconcile.loading import load_all, settings_of
+from ..reconcile.options import RuntimeOptions
+from ..reconcile.overview import Overview
+from ..reconcile.values.chain import token_store_of
+from ..socket.actor import SocketActor
+from ..socket.credentials import Credentials
+from ..socket.settings import SocketSettings
+from ..socket.standing import Wish
+from ..tools.actor import ToolActor
 from .channels import SLICES, channel_specs, tool_settings
-from .finder import Resolver
 from .health_hook import HealthHook
-from .kernel import ChildSpec
-from .kernel.house import House
 from .log_guard import guarded
-from .mcp.actor import McpSupervisor
-from .mcp.oauth.browser import shown_by
-from .mcp.oauth.credentials import authorizer, credentials_from
-from .mcp.oauth.vault import Vault
-from .mcp.opener import Opener
-from .mcp.process_record import ProcessRecords
-from .ops.actor import OpsActor
-from .ops.operations import Operations
-from .reconcile import directories
-from .reconcile.actor import ReconcileActor
-from .reconcile.files.atomic import make_private_directory
-from .reconcile.held import Held
-from .reconcile.keeper import InlineServers, address_of, bundle_id_of
-from .reconcile.loading import load_all, settings_of
-from .reconcile.options import RuntimeOptions
-from .reconcile.overview import Overview
-from .reconcile.values.chain import token_store_of
-from .socket.actor import SocketActor
-from .socket.credentials import Credentials
-from .socket.settings import SocketSettings
-from .socket.standing import Wish
-from .tools.actor import ToolActor
 
 R = TypeVar("R")
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..wire.envelope import Address
-from ..wire.messages.projection import Slice
-from .blobs import BlobActor, BlobSettings, UploadLimits
-from .desktop import DesktopActor
-from .finder import FinderActor, FinderSettings, Resolver
-from .kernel import ChildSpec
-from .reconcile.directories import Directories, home_of_user, resolve
-from .reconcile.held import Held
-from .reconcile.options import RuntimeOptions
-from .skills import LastList, SkillActor, SkillSettings
-from .tools.actor import ToolSettings
-from .tools.offload import OffloadLimits
+from ...wire.envelope import Address
+from ...wire.messages.projection import Slice
+from ..blobs import BlobActor, BlobSettings, UploadLimits
+from ..desktop import DesktopActor
+from ..finder import FinderActor, FinderSettings, Resolver
+from ..kernel import ChildSpec
+from ..reconcile.directories import Directories, home_of_user, resolve
+from ..reconcile.held import Held
+from ..reconcile.options import RuntimeOptions
+from ..skills import LastList, SkillActor, SkillSettings
+from ..tools.actor import ToolSettings
+from ..tools.offload import OffloadLimits
 
 DESKTOP: Final = Address("desktop")
 SKILLS: Final = Address("skills")

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..bus import Bus, Observer
-from ..wire.messages.mcp import ServerStatus, ServerStatusChanged
-from ..wire.redaction import SecretRegistry
+from ...bus import Bus, Observer
+from ...wire.messages.mcp import ServerStatus, ServerStatusChanged
+from ...wire.redaction import SecretRegistry
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ..wire.redaction import Redaction, SecretRegistry
+from ...wire.redaction import Redaction, SecretRegistry
 
 PACKAGE = __name__.partition(".")[0]
 UNREADABLE = "a record that could not be formatted"

@@ -11,11 +11,11 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from ..wire.base import to_json
-from ..wire.codec import Attachment
-from ..wire.errors import PartialFailureError
-from ..wire.message import Ask
-from ..wire.messages.management import (
+from ...wire.base import to_json
+from ...wire.codec import Attachment
+from ...wire.errors import PartialFailureError
+from ...wire.message import Ask
+from ...wire.messages.management import (
     AnswerApproval,
     AuthorizeServer,
     ChangeSettings,
@@ -33,10 +33,10 @@ from ..wire.messages.management import (
     UnsetInput,
     WritableScope,
 )
-from ..wire.messages.mcp import ServerStatus
-from ..wire.messages.projection import ChangeResult, GetProjectionStatus, PendingApproval
-from ..wire.messages.servers import ListServers, RemoveServer, ServerView, SwitchServer
-from .plugins.manage import ManagePlugins
+from ...wire.messages.mcp import ServerStatus
+from ...wire.messages.projection import ChangeResult, GetProjectionStatus, PendingApproval
+from ...wire.messages.servers import ListServers, RemoveServer, ServerView, SwitchServer
+from ..plugins.manage import ManagePlugins
 
 R = TypeVar("R")
 

@@ -10,17 +10,17 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from ..wire.diagnostics import Diagnostics
-from ..wire.envelope import Address
-from ..wire.errors import ConflictError, Failure, SmcpError, to_failure
-from ..wire.lifecycle import RUNNING, Operation, Phase, State, Verdict, admit
-from ..wire.message import Ask
-from ..wire.redaction import Redaction
+from ...wire.diagnostics import Diagnostics
+from ...wire.envelope import Address
+from ...wire.errors import ConflictError, Failure, SmcpError, to_failure
+from ...wire.lifecycle import RUNNING, Operation, Phase, State, Verdict, admit
+from ...wire.message import Ask
+from ...wire.redaction import Redaction
+from ..kernel.turns import Turns
+from ..ops.operations import Operations
+from ..reconcile.computer_config import ComputerConfig
 from .bulletin import Bulletin, Listener
 from .crew import RECONCILE, Crew, CrewView
-from .kernel.turns import Turns
-from .ops.operations import Operations
-from .reconcile.computer_config import ComputerConfig
 
 R = TypeVar("R")
 
