@@ -375,6 +375,16 @@ def from_failure(failure: Failure) -> SmcpError:
     )
 
 
+def error_like(category: str, message: str, code: str) -> SmcpError:
+    """An error of a category, of the root class when it is none of 03 §10."""
+    return _BY_CATEGORY.get(category, SmcpError)(message, code=code)
+
+
+_CONTRACT = (ConfigValidationError, MissingInputError, InvalidSelectionError, PolicyError, ConflictError, AuthError)
+_WORLD = (NetworkError, ProtocolVersionError, StartupError, PartialFailureError, ShutdownError)
+_BY_CATEGORY: dict[str, type[SmcpError]] = {cls.category: cls for cls in (*_CONTRACT, *_WORLD)}
+
+
 def _classes() -> dict[str, type[SmcpError]]:
     found: dict[str, type[SmcpError]] = {}
     pending: list[type[SmcpError]] = [SmcpError]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import anyio
 
 from ...wire.envelope import Address
-from ...wire.errors import ConfigValidationError, PartialFailureError, PolicyError, SmcpError
+from ...wire.errors import ConfigValidationError, PartialFailureError, PolicyError, SmcpError, error_like
 from ...wire.messages.management import GetPendingDifferences, ManagementResult, PendingDifferences
 from ...wire.messages.mcp import ServerStatus
 from ...wire.messages.plugins import (
@@ -40,7 +40,7 @@ from . import gc, operations
 from .catalogs import declarations
 from .ids import PluginId, check_marketplace_name, parse_plugin_id
 from .ledger import read_knowns
-from .operations import Departure, error_like
+from .operations import Departure
 from .recovery import Plugin, differing
 from .recycling import reclaimed
 from .site import Site

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ...wire.errors import ConfigValidationError, ConflictError, PolicyError, SmcpError
+from ...wire.errors import ConfigValidationError, ConflictError, PolicyError, error_like
 from ...wire.messages.management import WritableScope
 from ..reconcile.files.intent import change_intent, read_intent
 from ..reconcile.scopes.places import WRITABLE
@@ -273,18 +273,6 @@ def name_of(url: str) -> str:
     """The name a url suggests for a marketplace."""
     last = url.rstrip("/").replace(":", "/").rpartition("/")[2].removesuffix(".git").lower()
     return "-".join(filter(None, "".join(one if one.isalnum() and one.isascii() else "-" for one in last).split("-")))
-
-
-def error_like(category: str, message: str, code: str) -> SmcpError:
-    """An error of a category."""
-    return next((cls for cls in _classes(SmcpError) if cls.category == category), SmcpError)(message, code=code)
-
-
-def _classes(cls: type[SmcpError]) -> list[type[SmcpError]]:
-    return [
-        cls,
-        *(below for one in cls.__subclasses__() if one.__module__ == cls.__module__ for below in _classes(one)),
-    ]
 
 
 def _refuse_name_twice(plugin_id: PluginId, settings: Settings) -> None:

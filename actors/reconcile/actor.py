@@ -18,7 +18,6 @@ from ...wire.errors import ConfigValidationError, ConflictError, SmcpError
 from ...wire.messages.mcp import LaunchPlan, ServerStatus, ServerStatusChanged
 from ...wire.messages.projection import (
     ChangeResult,
-    ControlServer,
     EndStart,
     GetConfig,
     GetLaunchPlan,
@@ -58,6 +57,7 @@ from .server_desk import ServerDesk
 from .server_entry import ServerEntry, read_entry
 from .server_set import SetEntry
 from .start_gate import StartGate
+from .start_outcome import StartOutcomes
 from .start_places import StartPlaces
 from .values.chain import chain_of, stores_of
 
@@ -135,6 +135,7 @@ class ReconcileActor(Following, PluginDesk, ServerDesk):
             could_not=self._could_not,
             ended=self._ended,
         )
+        self._outcomes = StartOutcomes(self._lanes.look, self._held.facts.status)
         loaded = self._held.loaded
         if loaded is None:
             loaded = await anyio.to_thread.run_sync(load_all, self._options)
@@ -185,7 +186,12 @@ class ReconcileActor(Following, PluginDesk, ServerDesk):
         if prepared is not None:
             return prepared
         entry = member.entry
-        made = await self._render(self._composition.picture, member, is_automatic=not message.interactive)
+        try:
+            made = await self._render(self._composition.picture, member, is_automatic=not message.interactive)
+        except SmcpError as error:
+            self._outcomes.rendered(member.bundle_id, error)
+            raise
+        self._outcomes.rendered(member.bundle_id)
         if not self._lanes.handed_out(member.bundle_id, entry.launch_shape):
             self.tasks.start_soon(self._lanes.settle, member.bundle_id, name=f"settle {member.bundle_id}")
         return made
@@ -236,25 +242,6 @@ class ReconcileActor(Following, PluginDesk, ServerDesk):
                     bundle_id=message.bundle_id,
                 )
             return await self._change(self._held.config, mounts)
-
-    @handler(concurrent=64)
-    async def control(self, message: ControlServer) -> ServerStatus:
-        """Starts, stops or restarts one server; changes no intent (R-MGMT-4)."""
-        member = self._member(message.bundle_id)
-        if message.action == "stop":
-            owner = self._composition.picture.base.plugin_of(member)
-            if owner is not None:
-                raise ConflictError(
-                    f"{member.bundle_id} belongs to {owner}; disable or uninstall that",
-                    code="managed_by_plugin",
-                    bundle_id=member.bundle_id,
-                    plugin_id=owner,
-                )
-            return await self._lanes.stop(member.bundle_id)
-        if not member.may_run:
-            raise may_not_run(member)
-        act = self._lanes.start if message.action == "start" else self._lanes.restart
-        return await act(member.bundle_id)
 
     @handler(concurrent=4)
     async def halt(self, message: HaltServers) -> None:
@@ -384,6 +371,7 @@ class ReconcileActor(Following, PluginDesk, ServerDesk):
             self.on_status(ServerStatusChanged(status))
 
     def _could_not(self, bundle_id: str, error: SmcpError) -> None:
+        self._outcomes.moved(bundle_id)
         self._degradations.open(degradation_of_error(bundle_id, error, self._wall_clock()))
 
     def _ended(self, bundle_id: str) -> None:
@@ -394,4 +382,5 @@ class ReconcileActor(Following, PluginDesk, ServerDesk):
             self._held.facts.forget(bundle_id)
             self._held.registry.release(bundle_id)
             self._held.stopped.discard(bundle_id)
+        self._outcomes.moved(bundle_id)
         self._committer.mark()

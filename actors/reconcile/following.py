@@ -13,6 +13,7 @@ from .degradations import Degradations
 from .held import Held
 from .keeper import bundle_id_of
 from .lanes import Lanes
+from .start_outcome import StartOutcomes
 from .start_places import StartPlaces
 
 
@@ -23,6 +24,7 @@ class Following(Actor):
     _committer: Committer
     _degradations: Degradations
     _lanes: Lanes
+    _outcomes: StartOutcomes
     _places: StartPlaces
     _wall_clock: Callable[[], float]
 
@@ -33,6 +35,7 @@ class Following(Actor):
         if bundle_id not in self._held.servers:
             return
         self._held.facts.take_status(fact)
+        self._outcomes.moved(bundle_id)
         self._degradations.follow(fact.status, self._wall_clock())
         self._committer.mark()
 
@@ -90,4 +93,5 @@ class Following(Actor):
             now = self._wall_clock()
             status = self._held.facts.actor_died(bundle_id, phase, f"its actor ended: {reason}", now)
             self._degradations.follow(status, now)
+            self._outcomes.moved(bundle_id)
             self._committer.mark()

@@ -153,6 +153,10 @@ class Lanes:
                 logger.info("%s does not say where it stands: %s", bundle_id, error.code)
         return None
 
+    async def look(self, bundle_id: str) -> ServerStatus:
+        """What a server's actor says of itself now; raises an `SmcpError` when there is none that answers."""
+        return await self._order(bundle_id, GetServerStatus(), beside=0.0)
+
     async def halt(self, drain: float) -> None:
         """Ends all servers side by side; none is started afterwards."""
         self._is_halting = True

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 import anyio.to_thread
 
+from ...wire.errors import ConflictError
 from ...wire.messages.management import ManagementResult
 from ...wire.messages.mcp import ServerStatus
+from ...wire.messages.projection import ControlServer
 from ...wire.messages.servers import (
     ListServers,
     RemoveServer,
@@ -17,13 +19,21 @@ from ...wire.messages.servers import (
 )
 from ..kernel import handler
 from .composition import Picture
-from .management import Management
+from .management import Management, may_not_run
 from .server_files import remove, switch
 from .server_set import SetEntry
+from .start_outcome import StartOutcomes
+
+START_SLACK = 2.0
+"""Seconds beside its budget that somebody who started a server waits for how that ended."""
+LONGEST_PATIENCE = 80.0
+"""Seconds anybody waits for a start; what takes longer is told as being on its way."""
 
 
 class ServerDesk(Management):
     """Part of the ReconcileActor, which provides what is named here."""
+
+    _outcomes: StartOutcomes
 
     def _status_of(self, bundle_id: str) -> ServerStatus:
         raise NotImplementedError
@@ -34,6 +44,28 @@ class ServerDesk(Management):
         picture = self._composition.picture
         statuses = {bundle_id: self._status_of(bundle_id) for bundle_id in picture.servers}
         return ServerViews(server_views(picture, statuses))
+
+    @handler(concurrent=64)
+    async def control(self, message: ControlServer) -> ServerStatus:
+        """Starts, stops or restarts one server; changes no intent (R-MGMT-4). A start that fails says so (R-MCP-25)."""
+        member = self._member(message.bundle_id)
+        if message.action == "stop":
+            owner = self._composition.picture.base.plugin_of(member)
+            if owner is not None:
+                raise ConflictError(
+                    f"{member.bundle_id} belongs to {owner}; disable or uninstall that",
+                    code="managed_by_plugin",
+                    bundle_id=member.bundle_id,
+                    plugin_id=owner,
+                )
+            return await self._lanes.stop(member.bundle_id)
+        if not member.may_run:
+            raise may_not_run(member)
+        act = self._lanes.start if message.action == "start" else self._lanes.restart
+        await act(member.bundle_id)
+        return await self._outcomes.of(
+            member.bundle_id, min(self._options.server_start_timeout_s + START_SLACK, LONGEST_PATIENCE)
+        )
 
     @handler(concurrent=16)
     async def remove_server(self, message: RemoveServer) -> ManagementResult:

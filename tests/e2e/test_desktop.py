@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from smcp_runtime.actors import channels
+from smcp_runtime.actors.computer import channels
 from smcp_runtime.actors.desktop import DesktopActor, DesktopSettings
 from smcp_runtime.agent import AsyncAgent
 from smcp_runtime.wire.errors import PeerError

@@ -113,6 +113,21 @@ async def test_in_memory_an_authorization_lasts_as_long_as_the_computer_object(w
         assert (await status_of(other)).connection == "authorization_required"
 
 
+@spec("R-MCP-25", "R-MGMT-4")
+async def test_a_single_start_says_that_the_authorization_is_missing_and_later_that_it_is_there(
+    world: World, tmp_path: Path
+) -> None:
+    async with computer(world, tmp_path, auto_start=False) as made:
+        for action in ("start", "restart"):
+            with pytest.raises(AuthError) as caught:
+                await made.control("web_srv", action)  # type: ignore[arg-type]
+            assert (caught.value.code, caught.value.bundle_id) == ("authorization_required", "web_srv")
+        assert (await status_of(made)).activation == "started"
+        await made.manage.authorize("web_srv")
+        assert (await made.control("web_srv", "start")).connection == "connected"
+        assert (await made.control("web_srv", "restart")).connection == "connected"
+
+
 async def test_a_refusal_leaves_the_server_waiting(world: World, tmp_path: Path) -> None:
     world.says_no = True
     async with computer(world, tmp_path) as made:

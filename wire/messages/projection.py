@@ -143,7 +143,11 @@ class UnmountServer(Ask[ChangeResult]):
 class ControlServer(Ask[ServerStatus]):
     """Starts, stops or restarts one server of the set by its bundle_id (R-MGMT-4).
 
-    Raises `ConfigValidationError` (`unknown_server`), `PolicyError`.
+    A start is waited for until it is decided, for as long as it may take; one that goes on longer answers with the
+    status of a server on its way. One that failed raises the error of its category, `AuthError`
+    (`authorization_required`) for a missing authorization (R-MCP-25); the server is tried again by the restart law.
+    Raises `ConfigValidationError` (`unknown_server`), `PolicyError` (`not_enabled`), `ConflictError`
+    (`managed_by_plugin`).
     """
 
     bundle_id: str

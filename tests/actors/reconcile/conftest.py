@@ -26,6 +26,7 @@ from smcp_runtime.wire.errors import SmcpError
 from smcp_runtime.wire.messages.kernel import ActorUp
 from smcp_runtime.wire.messages.mcp import (
     AnnounceAgain,
+    GetServerStatus,
     LaunchPlan,
     ResourcesListed,
     RestartServer,
@@ -64,12 +65,14 @@ class StubServer(Actor):
         self.bundle_id = bundle_id
         self.session = 0
         self.connected = False
+        self.said = ServerStatus(bundle_id)
 
     @handler(concurrent=16)
     async def start(self, _: StartServer) -> ServerStatus:
         self.world.orders.append(("start", self.bundle_id))
-        if not self.connected:
-            self.tasks.start_soon(self._run)
+        if self.connected:
+            return self.said
+        self.tasks.start_soon(self._run)
         return self.report("connecting", "starting")
 
     @handler(concurrent=16)
@@ -133,9 +136,13 @@ class StubServer(Actor):
         self.report("error", "backing_off", reason="gone", category="network", code="lost")
 
     def report(self, connection: Any, phase: str, activation: Any = "started", **more: Any) -> ServerStatus:
-        status = ServerStatus(self.bundle_id, activation, connection, phase, **more)
-        self.publish(ServerStatusChanged(status))
-        return status
+        self.said = ServerStatus(self.bundle_id, activation, connection, phase, **more)
+        self.publish(ServerStatusChanged(self.said))
+        return self.said
+
+    @handler
+    def status(self, _: GetServerStatus) -> ServerStatus:
+        return self.said
 
 
 class World:

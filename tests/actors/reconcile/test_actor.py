@@ -12,7 +12,14 @@ import pytest
 from smcp_runtime.actors.reconcile.resolution import Chain, ValueRequest
 from smcp_runtime.wire.codec import Attachment
 from smcp_runtime.wire.envelope import Address
-from smcp_runtime.wire.errors import ConfigValidationError, ConflictError, PolicyError, SmcpError, StartupError
+from smcp_runtime.wire.errors import (
+    ConfigValidationError,
+    ConflictError,
+    MissingInputError,
+    PolicyError,
+    SmcpError,
+    StartupError,
+)
 from smcp_runtime.wire.messages.projection import EndStart, GrantStart, SyncConfig
 
 from .conftest import RECONCILE, SlowKeeper, World
@@ -364,6 +371,17 @@ class TestControl:
         await world.until_listed("a__echo")
         await world.control("a", "restart")
         assert len(world.plans["a"]) == 2
+
+    @spec("R-MCP-25", "R-MGMT-4")
+    async def test_a_start_that_is_asked_for_is_told_how_it_ended(self, world: World) -> None:
+        inputs = [{"type": "promptString", "id": "t", "description": "d"}]
+        await world.start({"a": {"command": "c", "args": ["${input:t}"]}, "b": {"command": "c"}}, inputs)
+        await world.until_listed("b__echo")
+        with pytest.raises(MissingInputError) as caught:
+            await world.control("a", "start")
+        assert (caught.value.input_id, caught.value.bundle_id) == ("t", "a")
+        await world.control("b", "stop")
+        assert (await world.control("b", "start")).connection == "connected"
 
     @spec("R-MGMT-2", "R-MGMT-4", "T-MGMT-4")
     async def test_servers_are_addressed_by_identity_only(self, world: World) -> None:
