@@ -8,6 +8,7 @@ so that actors cannot share mutable state by accident.
 
 from __future__ import annotations
 
+import threading
 from typing import Any, TypeVar
 
 import msgspec
@@ -43,16 +44,11 @@ def encode(value: Any) -> tuple[bytes, tuple[bytes, ...]]:
     """The body of a message or reply, and the attachments it refers to by index."""
     if _is_plain(type(value)):
         return _plain_encode(value), ()
-    attachments: list[bytes] = []
-
-    def lift(part: Any) -> int:
-        if isinstance(part, Attachment):
-            attachments.append(part.data)
-            return len(attachments) - 1
-        raise NotImplementedError(f"{type(part).__name__} cannot travel on the bus")
-
-    body = msgspec.msgpack.Encoder(enc_hook=lift).encode(value)
-    return body, tuple(attachments)
+    _beside.lifted = []
+    try:
+        return _lifting_encode(value), tuple(_beside.lifted)
+    finally:
+        _beside.lifted = []  # a big attachment should not stay until the next message
 
 
 def decode(tp: type[T] | Any, body: bytes, attachments: tuple[bytes, ...] = ()) -> T:
@@ -64,11 +60,11 @@ def decode(tp: type[T] | Any, body: bytes, attachments: tuple[bytes, ...] = ()) 
     """
     if not attachments:
         return _decoder(tp).decode(body)  # type: ignore[no-any-return]
-
-    def settle(expected: type, index: Any) -> Any:
-        return _settle(expected, index, attachments)
-
-    return msgspec.msgpack.Decoder(tp, dec_hook=settle).decode(body)  # type: ignore[no-any-return]
+    _beside.attachments = attachments
+    try:
+        return _decoder(tp).decode(body)  # type: ignore[no-any-return]
+    finally:
+        _beside.attachments = ()
 
 
 def decode_message(subject: str, body: bytes, attachments: tuple[bytes, ...] = ()) -> Message:
@@ -84,8 +80,34 @@ def decode_message(subject: str, body: bytes, attachments: tuple[bytes, ...] = (
     return decode(cls, body, attachments)
 
 
-_plain_encode = msgspec.msgpack.Encoder().encode
+class _Beside(threading.local):
+    """What lies beside the body this thread works on. Coders are made once a type, so their hooks look here."""
 
+    def __init__(self) -> None:
+        self.lifted: list[bytes] = []
+        self.attachments: tuple[bytes, ...] = ()
+
+
+_beside = _Beside()
+
+
+def _lift(part: Any) -> int:
+    if isinstance(part, Attachment):
+        _beside.lifted.append(part.data)
+        return len(_beside.lifted) - 1
+    raise NotImplementedError(f"{type(part).__name__} cannot travel on the bus")
+
+
+def _settle(expected: type, index: Any) -> Any:
+    if expected is not Attachment:
+        raise NotImplementedError(f"{expected.__name__} cannot travel on the bus")
+    if isinstance(index, int) and 0 <= index < len(_beside.attachments):
+        return Attachment(_beside.attachments[index])
+    raise ValueError(f"attachment {index!r} is missing")
+
+
+_plain_encode = msgspec.msgpack.Encoder().encode
+_lifting_encode = msgspec.msgpack.Encoder(enc_hook=_lift).encode
 
 _decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
 _plain: dict[type, bool] = {}
@@ -94,8 +116,7 @@ _plain: dict[type, bool] = {}
 def _decoder(tp: Any) -> msgspec.msgpack.Decoder[Any]:
     decoder = _decoders.get(tp)
     if decoder is None:
-        decoder = msgspec.msgpack.Decoder(tp, dec_hook=lambda expected, index: _settle(expected, index, ()))
-        _decoders[tp] = decoder
+        decoder = _decoders[tp] = msgspec.msgpack.Decoder(tp, dec_hook=_settle)
     return decoder
 
 
@@ -116,11 +137,3 @@ def _mentions_attachment(tp: Any, seen: set[Any]) -> bool:
         seen.add(tp)
         return any(_mentions_attachment(field.type, seen) for field in msgspec.structs.fields(tp))
     return any(_mentions_attachment(argument, seen) for argument in getattr(tp, "__args__", ()))
-
-
-def _settle(expected: type, index: Any, attachments: tuple[bytes, ...]) -> Any:
-    if expected is Attachment:
-        if isinstance(index, int) and 0 <= index < len(attachments):
-            return Attachment(attachments[index])
-        raise ValueError(f"attachment {index!r} is missing")
-    raise NotImplementedError(f"{expected.__name__} cannot travel on the bus")

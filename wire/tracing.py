@@ -1,7 +1,7 @@
 """Distributed tracing: the one door to OpenTelemetry, and what crosses a boundary of it, a W3C `traceparent`.
 
 Only the API is used; whoever wants traces sets a tracer provider up in this process. Where
-nobody has, and so nobody has even imported the API, a call costs one look into a dict.
+nobody has, and so nobody has even imported the API, a call costs one look at the clock.
 A `traceparent` that came in is passed on all the same, so a trace is not cut by a process
 that does not take part in it.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Literal
@@ -21,6 +22,11 @@ Kind = Literal["internal", "server", "client"]
 FIELD: Final = "traceparent"
 """The member of a request, and of an MCP `_meta`, that carries it."""
 TRACER: Final = "smcp_runtime"
+LOOK_EVERY: Final = 0.05
+"""Seconds between two looks for a tracer provider, which cost as much as a part of a call."""
+
+_on = False
+_look_at = 0.0
 
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
@@ -80,11 +86,14 @@ class Span:
 
 
 def is_on() -> bool:
-    """Whether a tracer provider was set up in this process."""
-    trace = sys.modules.get("opentelemetry.trace")
-    if trace is None:
-        return False
-    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+    """Whether a tracer provider was set up in this process, as far as it was looked for in the last `LOOK_EVERY` s."""
+    global _on, _look_at  # noqa: PLW0603 - what the whole process shares, as OpenTelemetry's own provider
+    now = time.monotonic()
+    if now >= _look_at:
+        _look_at = now + LOOK_EVERY
+        trace = sys.modules.get("opentelemetry.trace")
+        _on = trace is not None and not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+    return _on
 
 
 def begin(name: str, kind: Kind, parent: str = "", **attributes: str) -> Span:

@@ -2,6 +2,7 @@
 
 from .actor import Actor, Tasks
 from .declare import handler, handler_table, observer
+from .incarnation import Incarnation, Perished
 from .restart import RestartPolicy
 from .supervisor import ChildLoad, ChildSpec, ChildStatus, Supervisor
 
@@ -10,6 +11,8 @@ __all__ = [
     "ChildLoad",
     "ChildSpec",
     "ChildStatus",
+    "Incarnation",
+    "Perished",
     "RestartPolicy",
     "Supervisor",
     "Tasks",

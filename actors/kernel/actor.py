@@ -15,6 +15,7 @@ from ...bus import Bus
 from ...bus.context import Context, current
 from ...wire.envelope import Address
 from ...wire.message import Ask, Fact, Tell
+from .pool import TaskPool
 
 R = TypeVar("R")
 
@@ -22,9 +23,10 @@ R = TypeVar("R")
 class Tasks:
     """An actor's background tasks: an exception in one brings the actor down, its end cancels them."""
 
-    def __init__(self, group: TaskGroup, address: Address) -> None:
+    def __init__(self, group: TaskGroup, pool: TaskPool, context: Context) -> None:
         self._group = group
-        self._context = Context(address=address)
+        self._pool = pool
+        self._context = context
 
     def start_soon(
         self, function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any, name: object = None
@@ -35,6 +37,10 @@ class Tasks:
             self._group.start_soon(function, *arguments, name=name)
         finally:
             current.reset(token)
+
+    def run_soon(self, function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> None:
+        """Like `start_soon`, and cheaper where work is short and comes often: its task may serve again."""
+        self._pool.run_soon(function, *arguments)
 
     async def start(
         self, function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any, name: object = None

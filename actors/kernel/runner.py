@@ -16,7 +16,6 @@ from typing import Any
 
 import anyio
 import msgspec
-from anyio.abc import TaskGroup
 
 from ...bus import Answer, Bus, Mailbox, Verdict
 from ...bus.context import Context, current
@@ -30,6 +29,7 @@ from ...wire.errors import ActorLost, BusError, SmcpError, Undeliverable, from_f
 from ...wire.message import Fact, Message
 from .actor import Actor, Tasks
 from .declare import HandlerSpec, handler_table
+from .pool import TaskPool
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Runner:
         self._wake: Slot | None = None
         self._idle: Slot | None = None
         self._new_slot: Callable[[], Slot] = FutureSlot
-        self._group: TaskGroup | None = None
+        self._pool: TaskPool | None = None
         self._work_scope = anyio.CancelScope()
         self._stop_within: float | None = None
 
@@ -83,9 +83,10 @@ class Runner:
         why = "crashed"
         try:
             async with anyio.create_task_group() as group:
-                self._group = group
-                self.actor.bind(self._bus, self.address, Tasks(group, self.address))
-                token = current.set(Context(address=self.address))
+                context = Context(address=self.address)
+                self._pool = TaskPool(group, context)
+                self.actor.bind(self._bus, self.address, Tasks(group, self._pool, context))
+                token = current.set(context)
                 with anyio.fail_after(start_timeout):
                     await self.actor.started()
                 self._bus.attach(self.address, self)
@@ -117,6 +118,16 @@ class Runner:
     def queued(self) -> int:
         """Messages that wait: in the mailbox, for a place in it, or for one of a concurrent handler."""
         return len(self.mailbox) + sum(len(gate.backlog) for gate in self._gates.values())
+
+    @property
+    def high_water(self) -> int:
+        """The most its mailbox has held."""
+        return self.mailbox.high_water
+
+    @property
+    def capacity(self) -> int:
+        """Messages its mailbox holds."""
+        return self.mailbox.capacity
 
     @property
     def busy(self) -> int:
@@ -159,9 +170,9 @@ class Runner:
 
     def _deliver_concurrent(self, gate: Gate, envelope: Envelope) -> Verdict:
         if gate.running < gate.limit:
-            assert self._group is not None
+            assert self._pool is not None
             gate.running += 1
-            self._group.start_soon(self._serve_concurrent, gate, envelope)
+            self._pool.run_soon(self._serve_concurrent, gate, envelope)
         elif len(gate.backlog) < self.mailbox.capacity:
             # A tell without an id still needs a key of its own in the backlog.
             gate.backlog[envelope.id or -id(envelope)] = envelope

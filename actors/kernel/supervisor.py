@@ -21,6 +21,7 @@ from ...wire.envelope import Address
 from ...wire.errors import ConflictError, SmcpError, StartupError
 from ...wire.messages.kernel import ActorDown, ActorParked, ActorUp
 from .actor import Actor
+from .incarnation import Incarnation, Perished
 from .restart import History, Park, RestartKind, RestartPolicy
 from .runner import Runner
 
@@ -33,21 +34,26 @@ class ChildSpec(msgspec.Struct, frozen=True):
     """How one child is made and kept. Times in seconds.
 
     Attributes:
-        factory: Makes a fresh actor for each life; it must rebuild its state from intents and neighbours.
+        factory: Makes a fresh actor for each life; it must rebuild its state from intents and neighbours. Or it makes
+            the life itself, which is then lived elsewhere.
         restart: permanent, transient (only after a crash) or temporary (never).
         start_timeout: Limit of `started`.
         stop_timeout: What handlers in work, and then `stopping`, get at a graceful stop, each.
         capacity, waiting: Bounds of the mailbox.
+        awaited: Whether `start_child` waits for the first life to be up.
+        insists: Whether a first start that fails is followed by others, as any later one is.
     """
 
     address: Address
-    factory: Callable[[], Actor]
+    factory: Callable[[], Actor | Incarnation]
     restart: RestartKind = "permanent"
     policy: RestartPolicy = RestartPolicy()
     start_timeout: float = 30.0
     stop_timeout: float = 5.0
     capacity: int = 1024
     waiting: int = 4096
+    awaited: bool = True
+    insists: bool = False
 
 
 class ChildStatus(msgspec.Struct, frozen=True):
@@ -84,7 +90,7 @@ class _Child:
         self.history = History(spec.policy)
         self.reason: str | None = None
         self.up_at: float | None = None
-        self.runner: Runner | None = None
+        self.runner: Incarnation | None = None
         self.life: anyio.CancelScope | None = None
         self.wanted = True
         self.first_start = anyio.Event()
@@ -116,17 +122,19 @@ class Supervisor:
         return await self._group.__aexit__(kind, error, trace)
 
     async def start_child(self, spec: ChildSpec) -> None:
-        """Starts a child and waits until it is up.
+        """Starts a child and waits until it is up, unless its spec says that nobody does.
 
         Raises:
             ConflictError: A child of this address exists.
-            StartupError: Its first start failed; it is not kept.
+            StartupError: Its first start failed; it is kept only where its spec insists.
         """
         if spec.address in self._children:
             raise ConflictError(f"{spec.address} exists already", code="child_exists")
         assert self._group is not None
         child = self._children[spec.address] = _Child(spec)
         self._group.start_soon(self._keep, child, name=f"supervise {spec.address}")
+        if not spec.awaited:
+            return
         try:
             await child.first_start.wait()
         except BaseException:
@@ -135,7 +143,8 @@ class Supervisor:
                 child.life.cancel()
             raise
         if child.first_error is not None:
-            await child.ended.wait()
+            if not spec.insists:
+                await child.ended.wait()
             if isinstance(child.first_error, SmcpError):
                 raise child.first_error
             cause = type(child.first_error).__name__
@@ -191,7 +200,7 @@ class Supervisor:
     def loads(self) -> tuple[ChildLoad, ...]:
         """The load of every child that is alive."""
         return tuple(
-            ChildLoad(address, runner.queued, runner.mailbox.high_water, runner.busy, runner.mailbox.capacity)
+            ChildLoad(address, runner.queued, runner.high_water, runner.busy, runner.capacity)
             for address, child in self._children.items()
             if (runner := child.runner) is not None
         )
@@ -203,7 +212,7 @@ class Supervisor:
         try:
             while child.wanted:
                 crashed = await self._live(child)
-                if not child.wanted or not child.first_start.is_set() or not self._restarts(child, crashed=crashed):
+                if not child.wanted or self._failed_at_first(child) or not self._restarts(child, crashed=crashed):
                     break
                 now = self._bus.clock()
                 # A life that never came up was not stable, however long its start took.
@@ -213,7 +222,7 @@ class Supervisor:
             child.state = "stopped"
             self._children.pop(address, None)
             self._bus.detach(address)
-            if child.incarnation and child.first_error is None:
+            if child.incarnation and (child.first_error is None or child.spec.insists):
                 self._bus.publish(ActorDown(address, child.incarnation, child.reason or "stopped"))
             child.first_start.set()
             child.ended.set()
@@ -226,22 +235,31 @@ class Supervisor:
         child.reason = child.up_at = None
         try:
             with anyio.CancelScope() as child.life:
-                child.runner = Runner(
-                    spec.factory(), self._bus, spec.address, capacity=spec.capacity, waiting=spec.waiting
-                )
+                child.runner = self._new_life(spec)
                 await child.runner.run(start_timeout=spec.start_timeout, on_up=lambda: self._up(child))
                 return False
         except Exception as error:
             cause = _innermost(error)
-            child.reason = type(cause).__name__
+            child.reason = cause.why if isinstance(cause, Perished) else type(cause).__name__
             if not child.first_start.is_set():
                 child.first_error = cause
+            if spec.insists:
+                child.first_start.set()
             logger.warning("%s went down: %s", spec.address, child.reason)
             return True
         finally:
             child.life = child.runner = None
         logger.warning("%s was killed", spec.address)
         return True
+
+    def _new_life(self, spec: ChildSpec) -> Incarnation:
+        made = spec.factory()
+        if not isinstance(made, Actor):
+            return made
+        return Runner(made, self._bus, spec.address, capacity=spec.capacity, waiting=spec.waiting)
+
+    def _failed_at_first(self, child: _Child) -> bool:
+        return child.spec.awaited and not child.first_start.is_set()
 
     def _up(self, child: _Child) -> None:
         child.state = "up"

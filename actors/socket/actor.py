@@ -274,7 +274,7 @@ class SocketActor(Actor):
             self.tasks.start_soon(self._send, event, answers.crowded(event), reply)
         else:
             work = self._in_flight.begin(self._link.generation if self._link is not None else 0)
-            self.tasks.start_soon(self._serve, work, event, data, reply)
+            self.tasks.run_soon(self._serve, work, event, data, reply)
 
     async def _serve(self, work: Work, event: str, data: msgspec.Raw | None, reply: Reply | None) -> None:
         try:
