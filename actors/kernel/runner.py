@@ -130,16 +130,6 @@ class Runner:
         return self.mailbox.capacity
 
     @property
-    def high_water(self) -> int:
-        """The most its mailbox has held."""
-        return self.mailbox.high_water
-
-    @property
-    def capacity(self) -> int:
-        """Messages its mailbox holds."""
-        return self.mailbox.capacity
-
-    @property
     def busy(self) -> int:
         """Handlers at work."""
         return self._busy
