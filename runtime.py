@@ -353,6 +353,7 @@ class Computer(Conduct):
             on_change=self._degradations_moved,
             on_link=self._bulletin.link_moved,
             on_actor=self._actor_died,
+            make_bus=self.make_bus,
         )
         crew.house.on_collapse(self._collapsed)
         if self._options.auto_start:

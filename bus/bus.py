@@ -303,6 +303,10 @@ class Bus:
         else:
             self._down[address] = why
 
+    def line(self, send: Callable[[list[bytes]], bool]) -> Callable[[list[bytes]], bool]:
+        """What a link to another process sends through; a decorated bus (`faults`) comes in between."""
+        return send
+
     # -- inside ---------------------------------------------------------------------
 
     def _envelope(
@@ -311,20 +315,12 @@ class Bus:
         body, attachments = encode(message)
         if timeout is None:
             timeout = DEFAULT_TIMEOUT if context.deadline == math.inf else math.inf
+        # Nobody waits for what the handler of a tell does.
+        chain = context.chain if kind == "ask" else ()
         return Envelope(
-            kind,
-            type(message).subject(),
-            target,
-            context.address,
-            next(self._ids),
-            min(self.clock() + timeout, context.deadline),
-            body,
-            attachments,
-            message.lane,
-            # Nobody waits for what the handler of a tell does.
-            context.chain if kind == "ask" else (),
-            context.trace,
-        )
+            kind, type(message).subject(), target, context.address, next(self._ids),
+            min(self.clock() + timeout, context.deadline), body, attachments, message.lane, chain, context.trace,
+        )  # fmt: skip
 
     async def _send(self, envelope: Envelope) -> Settled:
         if self.closed:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
+from ...bus import Bus, Meter
 from ...wire.diagnostics import Diagnostics
 from ...wire.envelope import Address
 from ...wire.errors import ConflictError, Failure, SmcpError, to_failure
@@ -33,7 +34,10 @@ class Conduct:
 
     Attributes:
         operations: What operators look at.
+        make_bus: Makes the bus of each start; tests and soaks put one there that injects faults (`bus.faults`).
     """
+
+    make_bus: Callable[[Meter | None], Bus] = Bus
 
     def __init__(self, config: ComputerConfig) -> None:
         self._config = config

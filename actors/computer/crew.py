@@ -17,6 +17,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 
+from ...bus import Bus, Meter
 from ...wire.diagnostics import ActorStatus
 from ...wire.envelope import Address
 from ...wire.errors import ActorLost, BusError, SmcpError, Undeliverable
@@ -117,6 +118,7 @@ class Crew:
         on_change: Callable[[], None],
         on_link: Callable[[LinkChanged], None],
         on_actor: Callable[[str, bool], None],
+        make_bus: Callable[[Meter | None], Bus] = Bus,
     ) -> Crew:
         """Brings the actors up, those first that others ask.
 
@@ -126,6 +128,7 @@ class Crew:
             wish: Where the SocketActor of the next life shall be.
             resolver: The document resolver that is registered.
             on_change, on_link, on_actor: See `Overview`.
+            make_bus: Its bus; a decorated one where faults are injected.
         Raises:
             SmcpError: An actor did not start; nothing is left open.
         """
@@ -133,7 +136,7 @@ class Crew:
         vault = Vault(token_store_of(options, directories.resolve(options).state, held.tokens), held.registry)
         opener = await _opener(held.config.name, options, vault)
         authorize = authorizer(vault, shown_by(options.browser))
-        house = await House.open(operations.tally)
+        house = await House.open(operations.tally, make_bus)
         operations.attach(house.bus, house.supervisor)
         overview = Overview(house.bus, on_change=on_change, on_link=on_link, on_actor=on_actor)
         crew = cls(house, overview, held, options)

@@ -36,11 +36,11 @@ class House:
         self._task: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, meter: Meter | None = None) -> House:
+    async def open(cls, meter: Meter | None = None, make_bus: Callable[[Meter | None], Bus] = Bus) -> House:
         """A house with nobody in it yet."""
         house = cls()
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        house._task = asyncio.get_running_loop().create_task(house._keep(ready, meter), name="smcp house")
+        house._task = asyncio.get_running_loop().create_task(house._keep(ready, make_bus(meter)), name="smcp house")
         try:
             await ready
         except asyncio.CancelledError:
@@ -82,9 +82,9 @@ class House:
         if not self._leave.is_set() and self._on_collapse is not None:
             self._on_collapse(self.failure)
 
-    async def _keep(self, ready: asyncio.Future[None], meter: Meter | None) -> None:
+    async def _keep(self, ready: asyncio.Future[None], bus: Bus) -> None:
         try:
-            async with Bus(meter) as self.bus, Supervisor(self.bus) as self.supervisor:
+            async with bus as self.bus, Supervisor(self.bus) as self.supervisor:
                 ready.set_result(None)
                 await self._leave.wait()
         finally:

@@ -30,6 +30,7 @@ from ...wire.errors import (
 )
 from ..bus import Bus
 from ..mailbox import Verdict, Whereabouts
+from ..once import Once
 from ..pending import Answer, Settled
 from . import frames
 from .flow import FACTS_PER_RECEIPT, LINE, WINDOW, FactFlow, Flow
@@ -39,8 +40,6 @@ logger = logging.getLogger(__name__)
 
 IN_MAX = 65_536
 """Messages of one peer that may be unanswered here, whatever it takes its own window for."""
-ENDED = 4096
-"""Ids of messages of the peer that have ended here and are remembered, so that none is executed twice."""
 
 Send = Callable[[list[bytes]], bool]
 
@@ -74,7 +73,7 @@ class Link:
         self.name = name
         self.closed = False
         self._bus = bus
-        self._send = send
+        self._send = bus.line(send)
         self._on_fact = on_fact or bus.spread
         self._window = window
         self._line = line
@@ -82,7 +81,7 @@ class Link:
         self._flows: dict[tuple[Address, str], Flow] = {}
         self._out: dict[int, tuple[Flow, Envelope]] = {}
         self._in: dict[int, int] = {}
-        self._ended: dict[int, None] = {}
+        self._ended = Once()
         self._facts = FactFlow()
         self._untold = 0
         self._handlers: dict[type[frames.Frame], Callable[[Any, bytes, tuple[bytes, ...]], None]] = {
@@ -269,7 +268,7 @@ class Link:
     def _answer(self, link_id: int, settled: Settled) -> None:
         if self._in.pop(link_id, None) is None:
             return
-        self._note_ended(link_id)
+        self._ended.note(link_id)
         if settled is None:
             self._send([encode_header(frames.Accepted(link_id))])
         elif isinstance(settled, SmcpError):
@@ -284,16 +283,14 @@ class Link:
         self._send([encode_header(frames.Failed(link_id)), _failure(error)])
 
     def _on_cancel(self, header: frames.Cancel, body: bytes, attachments: tuple[bytes, ...]) -> None:
+        # What never came, or comes after this, is not executed. What has ended was answered; should the answer be lost,
+        # its place in the window of the peer would stay taken without a word of ours.
+        where: Whereabouts | None = None if header.id in self._ended else "waiting"
         bus_id = self._in.pop(header.id, None)
         if bus_id is not None:
-            self._note_ended(header.id)
             where = self._bus.abandon(bus_id)
-            self._send([encode_header(frames.Dropped(header.id, where))])
-
-    def _note_ended(self, link_id: int) -> None:
-        self._ended[link_id] = None
-        if len(self._ended) > ENDED:
-            del self._ended[next(iter(self._ended))]
+        self._ended.note(header.id)
+        self._send([encode_header(frames.Dropped(header.id, where))])
 
     def _on_published(self, header: frames.Published, body: bytes, attachments: tuple[bytes, ...]) -> None:
         self._untold += 1

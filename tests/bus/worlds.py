@@ -10,6 +10,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from smcp_runtime.bus import Answer, Bus, Settled
+from smcp_runtime.bus.faults import Faults, FaultyBus
 from smcp_runtime.bus.measure import Outcome
 from smcp_runtime.bus.zeromq import ZmqHub, ZmqNode
 from smcp_runtime.wire.envelope import Address, Envelope
@@ -105,23 +106,27 @@ class World:
 
 
 @asynccontextmanager
-async def world(kind: str, **limits: Any) -> AsyncIterator[World]:
-    """A world of this kind. `limits` (`window`, `line`) are those of the sending links."""
+async def world(kind: str, faults: Faults | None = None, **limits: Any) -> AsyncIterator[World]:
+    """A world of this kind, all of its buses with these faults. `limits` (`window`, `line`) are those of the links."""
+
+    def new_bus(meter: CountingMeter) -> Bus:
+        return Bus(meter) if faults is None else FaultyBus(faults, meter)
+
     async with AsyncExitStack() as stack:
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
         if kind.startswith("in process"):
             meter = CountingMeter()
-            bus = await stack.enter_async_context(Bus(meter))
+            bus = await stack.enter_async_context(new_bus(meter))
             yield World(bus, bus, tasks, [meter])
             return
         meters = [CountingMeter()]
-        center = await stack.enter_async_context(Bus(meters[0]))
+        center = await stack.enter_async_context(new_bus(meters[0]))
         hub = await stack.enter_async_context(ZmqHub(center, **limits))
         nodes = []
         for name in ("left", "right") if kind == "node to node" else ("left",):
             meters.append(CountingMeter())
-            node_bus = await stack.enter_async_context(Bus(meters[-1]))
+            node_bus = await stack.enter_async_context(new_bus(meters[-1]))
             await stack.enter_async_context(ZmqNode(node_bus, hub.endpoint, name, **limits))
             nodes.append(node_bus)
         ends = {

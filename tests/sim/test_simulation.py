@@ -17,7 +17,7 @@ from smcp_runtime.actors.mcp.health import Health
 from smcp_runtime.actors.mcp.lifecycle import Lifecycle, Start
 from smcp_runtime.actors.reconcile.lanes import Lanes
 from smcp_runtime.bus import Mailbox
-from smcp_runtime.bus.zeromq.link import Link
+from smcp_runtime.bus.once import Once
 from support.tree import ROOT
 
 from .play import perform
@@ -69,7 +69,7 @@ async def forgetful(self: Lanes, bundle_id: str) -> None:
 MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
     "a mailbox that hands out the last message first": ("kernel", Mailbox, "take", last_comes_first),
     "a supervisor that never parks": ("supervision", History, "failed", never_parks),
-    "a link that forgets what it has executed": ("line", Link, "_note_ended", lambda self, link_id: None),
+    "a link that forgets what it has executed": ("line", Once, "note", lambda self, number: None),
     "a table that begins a life before the last has ended": (
         "server",
         Lifecycle,

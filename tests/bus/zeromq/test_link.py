@@ -483,3 +483,31 @@ class Journey:
                 self.ends.append(error.details["executed"])
         if self.scope.cancelled_caught:
             self.ends.append("cancelled")
+
+
+async def test_a_cancel_of_what_never_came_gives_its_place_back_and_keeps_it_from_being_executed_later() -> None:
+    async with joined(window=1, line=5) as here:
+        here.ask(BusEcho("lost"), timeout=0.05)
+        await here.sent(1)
+        late = here.there.popleft()
+        await until(lambda: len(here.outcomes) == 1)
+        assert here.link.in_flight == 1
+        here.move()
+        assert here.link.in_flight == 0
+        here.end.receive(*frames.unpack(late))
+        here.ask(BusEcho("next"))
+        await here.settle(2)
+        assert here.receiver.texts == ["next"]
+
+
+async def test_a_cancel_of_what_has_ended_gives_its_place_back_though_the_answer_was_lost() -> None:
+    async with joined(window=1, line=5) as here:
+        here.ask(BusEcho("done"), timeout=0.2)
+        await here.sent(1)
+        here.end.receive(*frames.unpack(here.there.popleft()))
+        await until(lambda: len(here.back) == 1)
+        here.back.clear()
+        await until(lambda: len(here.outcomes) == 1)
+        here.move()
+        assert here.link.in_flight == 0
+        assert here.receiver.texts == ["done"]
