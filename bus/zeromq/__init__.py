@@ -1,19 +1,22 @@
 """The bus over ZeroMQ: a hub in the main process, a node in each worker."""
 
+from .customs import Customs
 from .hub import ZmqHub
-from .keys import AllowList, KeyPair, NodeKeys, generate, load, load_node, load_public
+from .keys import AllowList, KeyPair, NodeKeys, fresh, generate, load, load_node, load_public
 from .node import ZmqNode
 from .pulse import Pulse
 from .session import NodeStatus
 
 __all__ = [
     "AllowList",
+    "Customs",
     "KeyPair",
     "NodeKeys",
     "NodeStatus",
     "Pulse",
     "ZmqHub",
     "ZmqNode",
+    "fresh",
     "generate",
     "load",
     "load_node",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
@@ -18,17 +19,19 @@ import anyio
 import zmq
 from anyio.abc import TaskGroup
 
+from ...wire.codec import encode
 from ...wire.envelope import Address
-from ...wire.errors import ConflictError
+from ...wire.errors import ConflictError, PolicyError, to_failure
 from ...wire.messages.nodes import NodeDown, NodeUp
 from ..bus import Bus
 from . import frames
+from .customs import OPEN, Customs
 from .endpoint import Place, to_bind
 from .exchange import Exchange
 from .flow import LINE, WINDOW
 from .frames import encode_header
 from .hello import Terms, contract
-from .keys import KeyPair
+from .keys import KeyPair, NameOf
 from .link import Link
 from .monitor import Change
 from .notices import Notices
@@ -52,7 +55,8 @@ class ZmqHub:
         endpoint: `ipc:///path` in a directory of mode 0700, or `tcp://host:port` with keys and an allow-list;
             a new private Unix socket by default. `hub.endpoint` is where it listens.
         keys: Makes the endpoint a CURVE server.
-        allow: Directory of the public keys that may come in; needed with `keys`.
+        allow: Directory of the public keys that may come in, or who tells the name for a key; needed with `keys`.
+        customs: What nodes may say; everything by default.
         name: What nodes call it.
         pulse: When a silent node counts as lost.
         window, line: Messages per address and lane that a node may hold unanswered, and that may wait for that.
@@ -67,7 +71,8 @@ class ZmqHub:
         endpoint: str | None = None,
         *,
         keys: KeyPair | None = None,
-        allow: Path | None = None,
+        allow: Path | NameOf | None = None,
+        customs: Customs = OPEN,
         name: str = "hub",
         pulse: Pulse | None = None,
         window: int = WINDOW,
@@ -81,6 +86,7 @@ class ZmqHub:
         self._asked_for = endpoint
         self._keys = keys
         self._allow = allow
+        self._customs = customs
         self._pulse = pulse or Pulse()
         self._window, self._line = window, line
         self._schema = schema
@@ -169,6 +175,8 @@ class ZmqHub:
             self.notices.note("impostor", "a peer used the routing id of another")
         else:
             session.heard = now
+            if self._is_held_back(session, header, body, attachments):
+                return
             if not session.link.receive(header, body, attachments):
                 self._on_control(session, header)
 
@@ -183,6 +191,21 @@ class ZmqHub:
         """A beat to everybody: who cannot be reached is lost."""
         if self._bus.gateway is self._nodes:
             self._nodes.broadcast(frames.Beat())
+
+    def _is_held_back(
+        self, session: Session, header: frames.Frame, body: bytes, attachments: tuple[bytes, ...]
+    ) -> bool:
+        """Whether a node says what it may not say; the sender of an ask or a tell is told."""
+        name, customs = session.name, self._customs
+        if isinstance(header, frames.Carry):
+            if customs.may_send(name, header.target, header.subject, body, attachments):
+                return False
+            error = PolicyError("this node may not ask that", code="not_allowed")
+            self._send(session.identity, [encode_header(frames.Failed(header.id)), encode(to_failure(error))[0]])
+        elif not isinstance(header, frames.Published) or customs.may_publish(name, header.subject, body, attachments):
+            return False
+        self.notices.note("customs", f"node {name} said something it may not say")
+        return True
 
     # -- greeting and farewell --------------------------------------------------------------
 
@@ -228,21 +251,29 @@ class ZmqHub:
             line=self._line,
         )
         session = Session(identity, user, link, self._bus.clock())
-        reachable, wanted = self._nodes.add(session, hello.subjects)
+        subjects = self._granted(name, hello.subjects)
+        reachable, wanted = self._nodes.add(session, subjects)
         welcome = frames.Welcome(self.name, reachable, wanted, self._pulse.every, self._pulse.lost_after)
         self._nodes.say(session, welcome)
         up = self._claim(session, hello.addresses)
-        self._nodes.begin_interest(hello.subjects, name)
+        self._nodes.begin_interest(subjects, name)
         logger.info("node %s came with %s", name, ", ".join(up) or "no address")
         self._bus.publish(NodeUp(name, up))
 
     def _claim(self, session: Session, addresses: tuple[str, ...]) -> tuple[Address, ...]:
+        if not all(self._customs.may_claim(session.name, address) for address in addresses):
+            self.notices.note("customs", f"node {session.name} claims an address it may not have")
+            return ()
         for owner in self._nodes.owners(addresses) - {session.name}:
             other = self._nodes.named(owner)
             if other is not None:
                 # Perhaps its process has died and we have not heard.
                 self._is_there(other)
         return self._nodes.claim(session, addresses)
+
+    def _granted(self, name: str, subjects: Iterable[str]) -> tuple[str, ...]:
+        """The facts a node gets of those it wants."""
+        return tuple(subject for subject in subjects if self._customs.may_observe(name, subject))
 
     def _lose(self, session: Session, why: str, *, for_good: bool = False) -> None:
         """Takes a node out: its addresses are down (`for_good`: and will not be back), what it had in work ends."""
@@ -273,7 +304,7 @@ class ZmqHub:
             case frames.Withdraw(addresses, why):
                 self._nodes.release(session, addresses, why)
             case frames.Observe(subjects):
-                self._nodes.begin_interest(subjects, session.name)
+                self._nodes.begin_interest(self._granted(session.name, subjects), session.name)
             case frames.Unobserve(subjects):
                 self._nodes.end_interest(subjects, session.name)
             case frames.Bye():

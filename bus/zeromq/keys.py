@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -19,6 +20,10 @@ from ...wire.errors import ConfigValidationError, ConflictError, PolicyError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _KEY = re.compile(rb"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
+
+
+NameOf = Callable[[bytes], str | None]
+"""The name under which a public key (Z85) may come in, `None` for one that may not."""
 
 
 class KeyPair(msgspec.Struct, frozen=True):
@@ -61,6 +66,11 @@ def generate(directory: Path, name: str) -> KeyPair:
         with os.fdopen(fd, "wb") as file:
             file.write(key + b"\n")
     return KeyPair(name, public, secret)
+
+
+def fresh(name: str) -> KeyPair:
+    """A key pair that is kept nowhere."""
+    return KeyPair(name, *zmq.curve_keypair())
 
 
 def load(directory: Path, name: str) -> KeyPair:

@@ -19,7 +19,7 @@ import zmq
 from . import zap
 from .drain import Drain, Receive
 from .frames import FRAME_MAX
-from .keys import AllowList, KeyPair, NodeKeys
+from .keys import AllowList, KeyPair, NameOf, NodeKeys
 from .monitor import Change, Monitor
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class HubSocket:
     """A bound ROUTER that reports peers it cannot reach instead of dropping what is for them.
 
     Args:
-        keys, allow: Make it a CURVE server for the keys in that directory.
+        keys, allow: Make it a CURVE server for the keys in that directory, or for those that have a name.
         receive: Takes each message: routing id, then frames; and the user a key belongs to.
         on_change: Hears of connections that come, go or fail.
         on_refused: Hears why a key was refused.
@@ -71,14 +71,15 @@ class HubSocket:
         url: str,
         *,
         keys: KeyPair | None,
-        allow: Path | None,
+        allow: Path | NameOf | None,
         receive: Receive,
         on_change: Callable[[Change], None],
         on_refused: Callable[[str], None],
     ) -> None:
         with contextlib.ExitStack() as undo:
             if allow is not None:
-                authenticator = zap.Authenticator(context, AllowList(allow).name_of, on_refused)
+                name_of = AllowList(allow).name_of if isinstance(allow, Path) else allow
+                authenticator = zap.Authenticator(context, name_of, on_refused)
                 undo.callback(authenticator.close)
             socket = _new_socket(context, zmq.ROUTER, url)
             undo.callback(socket.close, linger=0)
