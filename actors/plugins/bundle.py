@@ -6,6 +6,7 @@ Reading activates nothing. A tree whose server files do not all parse is no plug
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -109,21 +110,25 @@ def read_servers_of(root: Path) -> tuple[tuple[ServerEntry, ...], list[Finding],
     faults: list[Finding] = []
     warnings: list[Finding] = []
     placed: list[tuple[str, ServerEntry]] = []
-    if not folder.is_dir():
+    try:
+        listed = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
         return (), faults, warnings
-    paths = sorted(path for path in folder.iterdir() if path.suffix == ".json" and path.name != INPUTS_FILE)
-    if len(paths) > MAX_SERVER_FILES:
+    except OSError:
+        return (), [Finding("$", "cannot be listed", code="unreadable", source=SERVERS_FOLDER)], warnings
+    names = sorted(name for name in listed if name.endswith(".json") and name not in (".json", INPUTS_FILE))
+    if len(names) > MAX_SERVER_FILES:
         return (), [Finding("$", f"holds more than {MAX_SERVER_FILES} servers", code="too_many")], warnings
-    for path in paths:
-        label = f"{SERVERS_FOLDER}/{path.name}"
+    for name in names:
+        label, stem = f"{SERVERS_FOLDER}/{name}", name.removesuffix(".json")
         findings = Findings(label)
         try:
             raw = load(_read(root, label) or b"", label)
         except ConfigValidationError as error:
             faults.extend(error.findings)
             continue
-        if isinstance(raw, Mapping) and raw.get("name") != path.stem:
-            findings.add("name", f"must equal the name of its file, {path.stem!r}", code="name_differs")
+        if isinstance(raw, Mapping) and raw.get("name") != stem:
+            findings.add("name", f"must equal the name of its file, {stem!r}", code="name_differs")
         entry = read_entry(raw, "", findings)
         faults.extend(findings.faults)
         warnings.extend(findings.warnings)
@@ -156,8 +161,8 @@ def read_inputs_of(root: Path, plugin_id: PluginId) -> tuple[tuple[Definition, .
 
 def _read(root: Path, name: str) -> bytes | None:
     """A file of a tree; one that a link takes out of it is refused before it is read."""
-    path = root / name
-    is_linked = path.is_symlink() or path.parent.is_symlink()
+    path = os.path.join(root, name)
+    is_linked = os.path.islink(path) or os.path.islink(os.path.dirname(path))
     if is_linked and not is_inside(path, root):
         reason = "leads out of its tree through a link"
         raise ConfigValidationError(

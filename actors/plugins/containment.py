@@ -42,15 +42,16 @@ def resolve_inside(root: Path, text: str, what: str) -> Path:
         ConfigValidationError: It leads out of the tree (`path_outside`).
     """
     fault = path_fault(text)
-    place = Path(os.path.realpath(root / text))
-    if fault is None and not is_inside(place, root):
+    top = os.path.realpath(root)
+    place = os.path.realpath(os.path.join(top, text))
+    if fault is None and place != top and not place.startswith(top.rstrip(os.sep) + os.sep):
         fault = "leads out of its tree through a link"
     if fault is not None:
         raise ConfigValidationError(f"{what}: {text[:MAX_LENGTH]!r} {fault}", code="path_outside", field=what)
-    return place
+    return Path(place)
 
 
-def is_inside(place: Path, root: Path, *, strictly: bool = False) -> bool:
+def is_inside(place: str | Path, root: Path, *, strictly: bool = False) -> bool:
     """Whether a place is in a tree, after links; `strictly` excludes its root."""
     real, top = os.path.realpath(place), os.path.realpath(root)
     if real == top:

@@ -64,15 +64,20 @@ def stamp_of(root: Path) -> str | None:
     """Names, sizes and times of a tree's files in a few letters; `None` when it is not there."""
     if not root.is_dir():
         return None
-    digest = hashlib.sha256()
-    for folder, folders, names in os.walk(root):
-        folders.sort()
-        for name in sorted(names):
-            with suppress(OSError):
-                path = os.path.join(folder, name)
-                found = os.lstat(path)
-                digest.update(f"{os.path.relpath(path, root)}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
-    return digest.hexdigest()[:16]
+    lines: list[str] = []
+    folders = [("", str(root))]
+    while folders:
+        below, folder = folders.pop()
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                name = f"{below}/{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append((name, entry.path))
+                else:
+                    found = entry.stat(follow_symlinks=False)
+                    lines.append(f"{name}\0{found.st_size}\0{found.st_mtime_ns}\n")
+    lines.sort()
+    return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def size_of(root: Path) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import stat
 from collections.abc import Callable, Iterable
@@ -82,8 +83,10 @@ class Found:
 class Tree(Protocol):
     """A directory that things are opened beneath."""
 
-    real: str
     fd: int
+
+    @property
+    def real(self) -> str: ...
 
     def open(self, parts: Iterable[str], veto: Veto) -> Found: ...
 
@@ -103,19 +106,33 @@ HAS_HANDLES: Final = {os.open, os.stat, os.readlink} <= os.supports_dir_fd and h
 
 
 class HeldTree:
-    """A tree held by a handle of its root.
-
-    Attributes:
-        real: Path of the root without links, as it was when it was opened.
-    """
+    """A tree held by a handle of its root."""
 
     def __init__(self, path: str) -> None:
-        self.real = os.path.realpath(path)
-        self.fd = os.open(self.real, _DIRECTORY)
-        self._names = [name for name in self.real.split("/") if name]
+        self._path = path
+        try:
+            self.fd = os.open(path, _DIRECTORY)
+        except OSError:
+            self.fd = os.open(os.path.realpath(path), _DIRECTORY)
 
     def close(self) -> None:
         os.close(self.fd)
+
+    @functools.cached_property
+    def real(self) -> str:
+        """Path of the root without links. Looked up when a link leads above the root, which hardly any does.
+
+        Raises:
+            OSError: Something else is at the path by now.
+        """
+        found = os.path.realpath(self._path)
+        if not os.path.samestat(os.stat(found), os.fstat(self.fd)):
+            raise FileNotFoundError(errno.ENOENT, "the directory was moved", found)
+        return found
+
+    @functools.cached_property
+    def _names(self) -> list[str]:
+        return [name for name in self.real.split("/") if name]
 
     def open(self, parts: Iterable[str], veto: Veto) -> Found:
         """Opens a regular file or directory.

@@ -66,7 +66,7 @@ def scan_roots(roots: Sequence[str], forbidden: ForbiddenNames) -> Finds:
     scan = _Scan(_Source(USER, "user", clash="warning"), forbidden)
     for index, root in enumerate(roots):
         for entry in scan.directories(root):
-            scan.add(entry, (0, index, entry.name))
+            scan.add(entry, (0, index, entry.name), os.path.realpath(entry.path))
     return scan.finds()
 
 
@@ -91,11 +91,17 @@ def scan_plugin(plugin: PluginSkills, index: int, forbidden: ForbiddenNames) -> 
         elif real not in seen:
             seen.add(real)
             for entry in scan.directories(real):
-                if _is_inside(os.path.realpath(entry.path), root):
-                    scan.add(entry, (1, index, len(seen), entry.name))
+                place = _real(entry)
+                if _is_inside(place, root):
+                    scan.add(entry, (1, index, len(seen), entry.name), place)
                 else:
                     scan.say("error", entry.path, "the skill lies outside the plugin")
     return scan.finds()
+
+
+def scan_plugins(plugins: Sequence[tuple[int, PluginSkills]], forbidden: ForbiddenNames) -> list[Finds]:
+    """The skills of several plugins, each with its place among the installed ones."""
+    return [scan_plugin(plugin, index, forbidden) for index, plugin in plugins]
 
 
 class _Source(msgspec.Struct, frozen=True):
@@ -139,8 +145,8 @@ class _Scan:
             elif not entry.name.startswith(".") and _is_directory(entry):
                 yield entry
 
-    def add(self, entry: os.DirEntry[str], rank: Rank) -> None:
-        """Takes in one directory, or says why not."""
+    def add(self, entry: os.DirEntry[str], rank: Rank, real: str) -> None:
+        """Takes in one directory, or says why not; `real` is where it lies."""
         name = self._source.prefix + entry.name
         place = os.path.join(entry.path, SKILL_ENTRY)
         spelled = _entry_file(entry.path)
@@ -153,7 +159,6 @@ class _Scan:
         elif name in self._skills:
             self.say(self._source.clash, entry.path, "another skill has this name already; the first one counts")
         elif (manifest := self._manifest(entry, place)) is not None:
-            real = os.path.realpath(entry.path)
             ref = make_ref(name, self._source.source, real, manifest, version=self._source.version)
             self._skills[name] = Found(ref, rank, tree_signature(real, MOST_ENTRIES, self._forbidden.__contains__))
 
@@ -190,6 +195,11 @@ def make_ref(
         skill_metadata=manifest.metadata,
         version=msgspec.UNSET if version is None else version,
     )
+
+
+def _real(entry: os.DirEntry[str]) -> str:
+    """Where an entry of a directory that was named without links lies. Links are rare, and resolving is dear."""
+    return os.path.realpath(entry.path) if entry.is_symlink() else entry.path
 
 
 def _entry_file(directory: str) -> str | None:

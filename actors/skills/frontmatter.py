@@ -6,6 +6,7 @@ could refer back or call for a type of its own, so that neither code nor memory 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -18,6 +19,10 @@ MAX_DEPTH: Final = 64
 
 BOM: Final = b"\xef\xbb\xbf"
 _FENCE: Final = b"---"
+_PLAIN: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,62}): ([A-Za-z][ -\"$-9;-~]*)\n")
+"""A line of a key and text that YAML takes for just that: printable, without colon or comment, no number or date."""
+_WORDS: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+"""Words that YAML takes for something else than text."""
 
 
 class BadFrontmatter(Exception):
@@ -80,6 +85,8 @@ def parse_block(block: Block) -> dict[Any, Any]:
     """
     text = block.text.decode("utf-8")
     try:
+        if (plain := plain_mapping(text)) is not None:
+            return plain
         # Composing recurses in compiled code, so depth is checked on the flat events before.
         _check(yaml.parse(text, Loader=_Loader), block)
         value = yaml.load(text, Loader=_Loader)
@@ -93,6 +100,18 @@ def parse_block(block: Block) -> dict[Any, Any]:
     if not isinstance(value, dict):
         raise BadFrontmatter(_place(block, 0, "the header is no mapping of keys to values"))
     return value
+
+
+def plain_mapping(text: str) -> dict[Any, Any] | None:
+    """What YAML makes of a header that is nothing but lines of `key: text`, as most are; `None` for any other."""
+    fields, position = {}, 0
+    while (line := _PLAIN.match(text, position)) is not None:
+        key, value = line[1], line[2].rstrip(" ")
+        if key.lower() in _WORDS or value.lower() in _WORDS:
+            return None
+        fields[key] = value
+        position = line.end()
+    return fields if fields and position == len(text) else None
 
 
 def _line(data: bytes, start: int) -> tuple[bytes, int]:

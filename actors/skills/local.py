@@ -9,7 +9,7 @@ import anyio.to_thread
 
 from ...wire.messages.skills import PluginSkills, SkillNote
 from ...wire.skill_name import SkillKind
-from .discover import USER, Finds, Found, plugin_owner, scan_plugin, scan_roots
+from .discover import USER, Finds, Found, plugin_owner, scan_plugins, scan_roots
 from .forbidden import ForbiddenNames
 from .notes import NoteBook
 from .registry import Registry
@@ -91,15 +91,14 @@ class LocalSkills:
             )
             self._take_in(USER, finds, "user", touched)
         while self._plugins_due:
-            name = self._plugins_due.pop()
-            index, plugin = self._plugins.get(name, (0, None))
-            if plugin is None:
-                continue
-            finds = await anyio.to_thread.run_sync(
-                scan_plugin, plugin, index, self._forbidden, abandon_on_cancel=True, limiter=self._threads
+            due = [self._plugins[name] for name in self._plugins_due if name in self._plugins]
+            self._plugins_due.clear()
+            found = await anyio.to_thread.run_sync(
+                scan_plugins, due, self._forbidden, abandon_on_cancel=True, limiter=self._threads
             )
-            if self._plugins.get(name) == (index, plugin):
-                self._take_in(plugin_owner(name), finds, "marketplace")
+            for (index, plugin), finds in zip(due, found, strict=True):
+                if self._plugins.get(plugin.plugin) == (index, plugin):
+                    self._take_in(plugin_owner(plugin.plugin), finds, "marketplace")
         self._changed()
 
     def _take_in(self, owner: str, finds: Finds, kind: SkillKind, touched: Container[str] = ()) -> None:

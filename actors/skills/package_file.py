@@ -68,7 +68,7 @@ def open_package_file(root: str, rel_path: str, forbidden: ForbiddenNames, cap: 
         raise Refused("traversal") from None
     except Vetoed:
         raise Refused("forbidden") from None
-    except Missing:
+    except (Missing, OSError):
         raise Refused("not_found") from None
     finally:
         tree.close()

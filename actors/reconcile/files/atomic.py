@@ -14,6 +14,7 @@ from ....wire.errors import ConfigValidationError, Finding, StartupError
 MAX_BYTES = 16 * 1024 * 1024
 """A declaration larger than this is a mistake; reading it would only cost memory."""
 
+_USUAL = 32 * 1024
 _TEMPORARY = re.compile(r"\.[0-9]+\.[0-9a-f]{8}\.tmp")
 
 
@@ -55,15 +56,17 @@ def sweep_temporaries(path: Path) -> None:
                 rest.unlink()
 
 
-def read_file(path: Path, *, limit: int = MAX_BYTES) -> bytes | None:
+def read_file(path: str | Path, *, limit: int = MAX_BYTES) -> bytes | None:
     """The content of a file, `None` when there is none (R-SCOPE-4).
 
     Raises:
         ConfigValidationError: It cannot be read (`unreadable`), or is too large (`too_large`).
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(limit + 1)
+        with open(path, "rb") as file:
+            data = file.read(min(limit + 1, _USUAL))  # a buffer of the whole limit costs more than most files do
+            if len(data) == _USUAL:
+                data += file.read(limit + 1 - _USUAL)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -113,7 +116,7 @@ def _sync_directory(path: Path) -> None:
             os.close(descriptor)
 
 
-def _refused(path: Path, reason: str, code: str) -> ConfigValidationError:
+def _refused(path: str | Path, reason: str, code: str) -> ConfigValidationError:
     label = str(path)
     return ConfigValidationError(
         f"{label}: {reason}",

@@ -21,6 +21,7 @@ from smcp_runtime.actors.skills.frontmatter import (
     find_block,
     head_bytes,
     parse_block,
+    plain_mapping,
 )
 from smcp_runtime.actors.skills.manifest import Manifest, read_manifest
 
@@ -284,3 +285,25 @@ class TestFields:
     @spec("C-SKILL-46")
     def test_a_version_and_unknown_keys_are_ignored(self) -> None:
         assert manifest("description: d\nversion: 3\nwhatever: x") == Manifest("d")
+
+
+WORDS = st.sampled_from(["on", "Yes", "name", "description", "null", "true", "a-b", "n", "x1", "1x", "e1", "inf"])
+ASCII = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=12)
+VALUES = st.one_of(
+    WORDS, ASCII, st.builds("{} {}".format, WORDS, ASCII), st.just("a\tb"), st.just("é"), st.just("a\rb")
+)
+
+
+@spec("C-SKILL-44")
+@given(st.lists(st.tuples(st.one_of(WORDS, ASCII), VALUES), min_size=1, max_size=4))
+def test_what_is_read_without_a_yaml_parser_is_what_one_reads(lines: list[tuple[str, str]]) -> None:
+    text = "".join(f"{key}: {value}\n" for key, value in lines)
+    plain = plain_mapping(text)
+    if plain is not None:
+        assert plain == yaml.safe_load(text)
+
+
+def test_a_common_header_needs_no_yaml_parser() -> None:
+    text = 'name: tides\ndescription: Looks tides up (today\'s, mostly), for "any" port.\n'
+    assert plain_mapping(text) == yaml.safe_load(text)
+    assert plain_mapping("a: b\nc: &d e\nf: *d\n") is None
