@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -87,63 +87,98 @@ def process(*command: str, wait_for: str, env: dict[str, str] | None = None, lim
             child.wait()
 
 
-def ours(servers: list[dict[str, Any]], folder: Path, stack: ExitStack, _official: str) -> str:
-    """Starts our Server and Computer; the Server's URL."""
+def our_server(_python: str, stack: ExitStack) -> str:
+    """Starts our Server; its URL."""
     smcp = [sys.executable, "-m", "smcp_runtime.cli.main"]
     line = stack.enter_context(process(*smcp, "server", "--host", "127.0.0.1", "--port", "0", wait_for="^ready "))
     found = re.search(r"url=(\S+)", line)
     assert found is not None
-    config = folder / "mcp.json"
-    config.write_text(json.dumps({"servers": {server["name"]: server for server in servers}, "inputs": []}))
-    words = ["--name", "bench", "--mcp-config", str(config), "--home", str(folder / "home")]
-    words += ["--url", found[1], "--office", "bench-office"]
-    env = {**os.environ, "HOME": str(folder)}
-    stack.enter_context(process(*smcp, "computer", "run", *words, wait_for="^ready ", env=env))
     return found[1]
 
 
-def official(servers: list[dict[str, Any]], folder: Path, stack: ExitStack, python: str) -> str:
-    """Starts the official Server and Computer; the Server's URL."""
+def our_computer(url: str, servers: list[dict[str, Any]], folder: Path, _python: str, stack: ExitStack) -> None:
+    """Starts our Computer."""
+    config = folder / "mcp.json"
+    config.write_text(json.dumps({"servers": {server["name"]: server for server in servers}, "inputs": []}))
+    smcp = [sys.executable, "-m", "smcp_runtime.cli.main"]
+    words = ["--name", "bench", "--mcp-config", str(config), "--home", str(folder / "home")]
+    words += ["--url", url, "--office", "bench-office"]
+    env = {**os.environ, "HOME": str(folder)}
+    stack.enter_context(process(*smcp, "computer", "run", *words, wait_for="^ready ", env=env))
+
+
+def official_server(python: str, stack: ExitStack) -> str:
+    """Starts the official Server; its URL."""
     line = stack.enter_context(process(python, str(OFFICIAL / "server.py"), wait_for='"ready"'))
-    url = str(json.loads(line)["url"])
+    return str(json.loads(line)["url"])
+
+
+def official_computer(url: str, servers: list[dict[str, Any]], _folder: Path, python: str, stack: ExitStack) -> None:
+    """Starts the official Computer."""
     words = [url, "bench-office", "bench", json.dumps(servers)]
     stack.enter_context(process(python, str(OFFICIAL / "computer.py"), *words, wait_for='"ready"'))
-    return url
 
 
-STACKS = {"ours": ours, "official": official}
+STACKS = {"ours": (our_server, our_computer), "official": (official_server, official_computer)}
 
 
-def one_round(
-    which: str, servers: list[dict[str, Any]], tool: str, plan: dict[str, int], python: str
-) -> dict[str, Any]:
+def settle(limit: float = 20.0) -> None:
+    """Waits until the machine is idle: what one stack leaves behind must not slow the other one's start."""
+    deadline = time.monotonic() + limit
+    while time.monotonic() < deadline:
+        busy, all_ = _cpu_times()
+        time.sleep(0.5)
+        busy_now, all_now = _cpu_times()
+        if busy_now - busy < 0.1 * (all_now - all_):
+            return
+
+
+def _cpu_times() -> tuple[int, int]:
+    """Ticks in which the processors of this machine worked, and all of them."""
+    with Path("/proc/stat").open() as stat:
+        ticks = [int(number) for number in stat.readline().split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+
+
+class Case(NamedTuple):
+    """What both stacks do: behind these servers, with this tool, by this plan; and the figures shown, `()` for all."""
+
+    servers: list[dict[str, Any]]
+    tool: str
+    plan: dict[str, int]
+    figures: tuple[str, ...] = ()
+
+
+def one_round(which: str, case: Case, python: str) -> dict[str, Any]:
     """Figures of one fresh stack."""
+    start_server, start_computer = STACKS[which]
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
-        began = time.perf_counter()
-        url = STACKS[which](servers, Path(name), stack, python)
+        settle()
+        url = start_server(python, stack)
+        began = time.time()
+        start_computer(url, case.servers, Path(name), python, stack)
         interpreter = sys.executable if which == "ours" else python
         script = HERE / "stack" / f"{'our' if which == 'ours' else 'official'}_agent.py"
-        words = [url, "bench-office", "bench", tool, json.dumps(plan)]
+        words = [url, "bench-office", "bench", case.tool]
+        words.append(json.dumps({**case.plan, "servers": len(case.servers)}))
         done = subprocess.run(
             [interpreter, str(script), *words], capture_output=True, text=True, timeout=600, check=False
         )
         if done.returncode:
             raise SystemExit(f"{which}: {done.stderr[-2000:]}")
         result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        result["start"] = time.perf_counter() - began
+        result["start"] = result.pop("first_answer") - began
         return result
 
 
-def compare(
-    title: str, servers: list[dict[str, Any]], tool: str, plan: dict[str, int], words: argparse.Namespace
-) -> None:
+def compare(title: str, case: Case, words: argparse.Namespace) -> None:
     """Runs both stacks in turn and prints one table."""
     seen: dict[str, list[dict[str, Any]]] = {"official": [], "ours": []}
     for _ in range(words.rounds):
         for which, rounds in seen.items():
-            rounds.append(one_round(which, servers, tool, plan, words.official))
+            rounds.append(one_round(which, case, words.official))
     print(f"\n{title}\n\n| figure | official | ours | ratio |\n|---|---|---|---|")
-    for key in seen["ours"][0]:
+    for key in case.figures or seen["ours"][0]:
         theirs, own = (median(figure[key] for figure in seen[which]) for which in ("official", "ours"))
         print(row(key, theirs, own), flush=True)
 
@@ -170,20 +205,22 @@ def main() -> None:
     def wanted(name: str) -> bool:
         return words.behind in (name, "all")
 
-    if wanted("light"):
-        servers = [light("light (display)", "light")]
-        compare("Behind a light MCP server", servers, "light__echo", PLAN, words)
-    if wanted("sdk"):
-        servers = [with_sdk("sample (display)", "sample")]
-        compare("Behind a server made with the mcp package", servers, "sample__echo", PLAN, words)
     few = {**PLAN, "warm_up": 1, "latency_calls": 1, "rate_calls": 1}
+    if wanted("light"):
+        compare("Behind a light MCP server", Case([light("light (display)", "light")], "light__echo", PLAN), words)
+    if wanted("sdk"):
+        case = Case([with_sdk("sample (display)", "sample")], "sample__echo", PLAN)
+        compare("Behind a server made with the mcp package", case, words)
     if wanted("tools"):
-        servers = [light("many (display)", "many", "--count", "1000")]
-        plan = {**few, "tool_lists": 15}
-        compare("1,000 tools", servers, "many__echo", plan, words)
+        many = [light("many (display)", "many", "--count", "1000")]
+        compare("1,000 tools", Case(many, "many__echo", {**few, "tool_lists": 15}, ("get_tools",)), words)
     if wanted("start"):
-        servers = [with_sdk(f"sample {number} (display)", f"sample_{number}") for number in range(10)]
-        compare("From nothing to the first answer, 10 servers", servers, "sample_9__echo", few, words)
+        ten = [with_sdk(f"sample {number} (display)", f"sample_{number}") for number in range(10)]
+        compare(
+            "From the start of the Computer to the first answer, 10 servers listed",
+            Case(ten, "sample_9__echo", few, ("start",)),
+            words,
+        )
 
 
 if __name__ == "__main__":

@@ -12,7 +12,12 @@ Call = Callable[[int], Awaitable[Any]]
 
 
 async def figures(call: Call, get_tools: Callable[[], Awaitable[int]], plan: dict[str, int]) -> dict[str, float]:
-    """Latency one after another, rate with many in flight, time of a tool list; seconds and calls a second."""
+    """Latency one after another, rate with many in flight, time of a tool list; seconds and calls a second.
+
+    Also when the first call was answered, in Unix seconds.
+    """
+    await call(0)
+    first_answer = time.time()
     for number in range(plan["warm_up"]):
         await call(number)
     waits = sorted([await _timed(call(number)) for number in range(plan["latency_calls"])])
@@ -21,6 +26,7 @@ async def figures(call: Call, get_tools: Callable[[], Awaitable[int]], plan: dic
     took = time.perf_counter() - began
     used = os.times()
     result = {
+        "first_answer": first_answer,
         "p50": waits[len(waits) // 2],
         "p99": waits[int(len(waits) * 0.99)],
         "rate": plan["rate_calls"] / took,

@@ -25,9 +25,10 @@ async def main(url: str, office: str, computer: str, tool: str, plan: str) -> No
         async def get_tools() -> int:
             return len((await agent.get_tools(computer)).tools)
 
-        # A Computer is ready before its servers are: the first answer counts from when the tool is there.
-        while tool not in {listed.name for listed in (await agent.get_tools(computer)).tools}:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        # A Computer is ready before its servers are: the first answer counts from when all of them are listed.
+        wanted = json.loads(plan)["servers"]
+        while len({listed.name.partition("__")[0] for listed in (await agent.get_tools(computer)).tools}) < wanted:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
         print(json.dumps(await figures(call, get_tools, json.loads(plan))))
 
 
