@@ -13,29 +13,34 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 import anyio
-import msgspec
 
-from .actors.computer.channels import FINDER, SKILLS
-from .actors.computer.conduct import CHANGE_LIMIT, Conduct
+from .actors.computer.channels import SKILLS
+from .actors.computer.conduct import CHANGE_LIMIT
 from .actors.computer.crew import RECONCILE, SOCKET, STATUS_LIMIT, Crew
+from .actors.computer.documents import Documents
 from .actors.computer.manage import Manage, partial_failure
-from .actors.finder import Resolver
+from .actors.computer.veto import refuse_vetoed
 from .actors.reconcile import directories
-from .actors.reconcile.computer_config import ComputerConfig, Connection, canonical, parse_computer_config
+from .actors.reconcile.computer_config import (
+    ComputerConfig,
+    Connection,
+    ParsedConfig,
+    canonical,
+    parse_computer_config,
+)
 from .actors.reconcile.held import Held
 from .actors.reconcile.options import RuntimeOptions, settle
 from .actors.socket.credentials import Credentials
 from .wire.base import to_json
 from .wire.codec import Attachment
-from .wire.errors import ConfigValidationError, ConflictError, ShutdownError
-from .wire.messages.finder import CompleteDocument, ReadDocument
-from .wire.messages.mcp import Completions, ServerStatus
+from .wire.errors import ConfigValidationError, Finding, ShutdownError
+from .wire.messages.mcp import ServerStatus
 from .wire.messages.projection import ChangeResult, ControlServer, MountServer, SyncConfig, UnmountServer
 from .wire.messages.skills import GetSkillStatus, SkillStatus
 from .wire.messages.socket import Connect, Join, Leave, LinkTarget
@@ -44,25 +49,23 @@ R = TypeVar("R")
 
 JOIN_LIMIT = 35.0
 """Seconds for a join; its acknowledgement is waited for 30 s (R-LIFE-12)."""
-COMPLETION_LIMIT = 12.0
-"""Seconds for a completion; its server has 10."""
 
 logger = logging.getLogger(__name__)
 
 
-class Computer(Conduct):
+class Computer(Documents):
     """One Computer. Its methods are for the event loop it was started in (asyncio).
 
     Make it with `from_config`; as a context manager it starts, and shuts down at the end.
     """
 
-    def __init__(self, config: ComputerConfig, options: RuntimeOptions) -> None:
-        super().__init__(config)
+    def __init__(self, config: ParsedConfig, options: RuntimeOptions, warnings: Sequence[Finding] = ()) -> None:
+        super().__init__(config, warnings, options.management_authorization)
         self._options = options
         self._link_numbers = itertools.count(1)
-        self._held = Held(config)
+        self._held = Held(config.config)
         self._auth: Mapping[str, Any] | None = None
-        self._resolver = options.document_resolver
+        self.register_resolver(options.document_resolver)
         self._unfinished: tuple[str, ...] = ()
         self._run_values: dict[str, Any] = {}
         self._tokens: dict[str, str] = {}
@@ -77,11 +80,11 @@ class Computer(Conduct):
         Raises:
             ConfigValidationError, ConflictError, PolicyError: One error with all findings (R-CFG-2).
         """
-        parsed = config if isinstance(config, ComputerConfig) else parse_computer_config(config).config
-        settled, warnings = settle(options or RuntimeOptions(), parsed)
+        parsed = parse_computer_config(config)
+        settled, warnings = settle(options or RuntimeOptions(), parsed.config)
         for warning in warnings:
             logger.warning("option %s %s", warning.field, warning.reason)
-        return cls(parsed, settled)
+        return cls(parsed, settled, warnings)
 
     async def __aenter__(self) -> Computer:
         await self.start()
@@ -186,22 +189,24 @@ class Computer(Conduct):
             ConfigValidationError, ConflictError, PolicyError: It is invalid; nothing changed.
             PartialFailureError: Some items failed; the state is `degraded`.
         """
-        new = config if isinstance(config, ComputerConfig) else parse_computer_config(config).config
+        parsed = parse_computer_config(config)
+        new = parsed.config
+        message = SyncConfig(Attachment(to_json(canonical(new))))
         async with self._operation("sync_config", interruptible=True):
+            await refuse_vetoed(self._veto, message)
             verdict = self._admit("sync_config")
             if new == self._config and not self._unfinished:
                 return ChangeResult(self._crew.overview.status.commit if self._crew is not None else 0)
             if verdict == "replace":
-                self._config = new
+                self._hold(parsed)
                 self._bulletin.settle("stopped" if self.phase == "error" else self.phase)
                 return ChangeResult(0)
             if new.name != self._config.name:
                 raise ConfigValidationError("a running Computer keeps its name", field="name", code="name_changed")
             self._bulletin.during("syncing")
             try:
-                text = Attachment(to_json(canonical(new)))
-                result = await self._ask(RECONCILE, SyncConfig(text), CHANGE_LIMIT)
-                self._config = new
+                result = await self._ask(RECONCILE, message, CHANGE_LIMIT)
+                self._hold(parsed)
                 self._unfinished = result.failed
             finally:
                 self._bulletin.settle("started")
@@ -233,50 +238,6 @@ class Computer(Conduct):
     async def skills(self) -> SkillStatus:
         """All registered skills, orphans included, with what is wrong with them."""
         return await self._ask(SKILLS, GetSkillStatus(), STATUS_LIMIT)
-
-    # -- documents ----------------------------------------------------------------------------
-
-    def register_resolver(self, resolver: Resolver | None) -> None:
-        """Has `resolver` turn documents into access URIs from now on (C-DOC-17); `None` takes it back.
-
-        Raises:
-            ConflictError: There is one already (`resolver_registered`).
-        """
-        if resolver is not None and self._resolver is not None:
-            raise ConflictError("a document resolver is registered already", code="resolver_registered")
-        self._resolver = resolver
-
-    async def read_document(self, uri: str, *, timeout: float = 30.0) -> dict[str, Any]:
-        """The Level JSON of a document, page or element of one of the servers (C-DOC-26, C-DOC-27).
-
-        Args:
-            uri: A `dpe://` URI.
-            timeout: Seconds.
-        Raises:
-            ConflictError: It is not running (`lifecycle`).
-            PeerError: 4204, 4201 to 4203, or 4013 when the server cannot be read.
-        """
-        self._admit("manage")
-        read = await self._ask(FINDER, ReadDocument(uri, timeout), timeout + 1.0)
-        level: dict[str, Any] = msgspec.json.decode(read.level.data)
-        return level
-
-    async def complete_document(
-        self, bundle_id: str, template: str, argument: str, value: str, known: Mapping[str, str] | None = None
-    ) -> Completions:
-        """What a server proposes for an argument of its document templates; nothing where it proposes none (C-DOC-29).
-
-        Args:
-            argument: `doc_ref`, `page_index` or `element_id`; `value` is what there is of it.
-            known: Arguments that are settled.
-        Raises:
-            ConflictError: The Computer is not running (`lifecycle`).
-            NetworkError: The server is not connected or did not answer.
-        """
-        self._admit("manage")
-        return await self._ask(
-            FINDER, CompleteDocument(bundle_id, template, argument, value, dict(known or {})), COMPLETION_LIMIT
-        )
 
     async def stop(self) -> None:
         """Ends all service activity; the intent stays, and it can start again (R-LIFE-19)."""

@@ -6,22 +6,24 @@ its failure where the diagnostics find it. What the operations do is the runtime
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from ...bus import Bus, Meter
 from ...wire.diagnostics import Diagnostics
 from ...wire.envelope import Address
-from ...wire.errors import ConflictError, Failure, SmcpError, to_failure
+from ...wire.errors import ConflictError, Failure, Finding, SmcpError, to_failure
 from ...wire.lifecycle import RUNNING, Operation, Phase, State, Verdict, admit
 from ...wire.message import Ask
 from ...wire.redaction import Redaction
 from ..kernel.turns import Turns
 from ..ops.operations import Operations
-from ..reconcile.computer_config import ComputerConfig
+from ..reconcile.computer_config import ComputerConfig, ParsedConfig
+from ..reconcile.findings import render
 from .bulletin import Bulletin, Listener
 from .crew import RECONCILE, Crew, CrewView
+from .veto import Hook, refuse_vetoed
 
 R = TypeVar("R")
 
@@ -32,6 +34,11 @@ CHANGE_LIMIT = 120.0
 class Conduct:
     """Base of a Computer: turns, state, and the crew it has while it runs.
 
+    Args:
+        config: What is held; what was odd about it is shown with the findings.
+        warnings: What was odd about the options; as well.
+        veto: May forbid operations; see `veto`.
+
     Attributes:
         operations: What operators look at.
         make_bus: Makes the bus of each start; tests and soaks put one there that injects faults (`bus.faults`).
@@ -39,10 +46,12 @@ class Conduct:
 
     make_bus: Callable[[Meter | None], Bus] = Bus
 
-    def __init__(self, config: ComputerConfig) -> None:
-        self._config = config
+    def __init__(self, config: ParsedConfig, warnings: Sequence[Finding] = (), veto: Hook | None = None) -> None:
+        self._warnings = tuple(warnings)
+        self._veto = veto
+        self._hold(config)
         self._turns = Turns()
-        self._bulletin = Bulletin(config.name)
+        self._bulletin = Bulletin(self.name)
         self._failures: dict[Operation, Failure] = {}
         self._crew: Crew | None = None
         self.operations = Operations(self.diagnostics, lambda: self._redaction)
@@ -97,7 +106,7 @@ class Conduct:
             commit=known.projection.commit,
             servers=known.projection.servers,
             degradations=known.degradations,
-            findings=known.projection.findings,
+            findings=(*self._notes, *known.projection.findings),
             pending=known.projection.pending,
             failures=dict(self._failures),
             link=known.link,
@@ -109,6 +118,11 @@ class Conduct:
     def kill_actor(self, address: str) -> bool:
         """Kills an actor on the spot, as a fault would; its supervisor restarts it. `False` when there is none."""
         return self._crew is not None and self._crew.house.supervisor.kill_child(Address(address))
+
+    def _hold(self, config: ParsedConfig) -> None:
+        """Holds a configuration from now on."""
+        self._config = config.config
+        self._notes = tuple(map(render, (*config.warnings, *self._warnings)))
 
     # -- how an operation goes ------------------------------------------------------------
 
@@ -134,6 +148,8 @@ class Conduct:
         """Management of what runs. Its actor puts changes in order; none waits here for the servers of another, nor for
         a connection that is being made (DEC-37). One that comes during a start or a sync waits for its end."""
         try:
+            if mutates:
+                await refuse_vetoed(self._veto, message)
             if mutates and self.phase not in RUNNING:
                 async with self._turns.take("manage"):
                     self._admit("manage")

@@ -53,6 +53,7 @@ from ..tools.actor import ToolActor
 from .channels import SLICES, channel_specs, tool_settings
 from .health_hook import HealthHook
 from .log_guard import guarded
+from .metrics_hook import MetricsHook
 
 R = TypeVar("R")
 
@@ -92,7 +93,9 @@ class Crew:
         registry: The secrets of its servers; no log record holds one while there is a crew.
     """
 
-    def __init__(self, house: House, overview: Overview, held: Held, options: RuntimeOptions) -> None:
+    def __init__(
+        self, house: House, overview: Overview, held: Held, options: RuntimeOptions, operations: Operations
+    ) -> None:
         self.house = house
         self.overview = overview
         self.registry = held.registry
@@ -101,6 +104,9 @@ class Crew:
         watches = [overview.run()]
         if options.health is not None:
             watches.append(HealthHook(house.bus, options.health, held.registry).run())
+        if options.metrics is not None:
+            every = options.metrics_interval_s
+            watches.append(MetricsHook(options.metrics, operations.samples, held.registry, every).run())
         loop = asyncio.get_running_loop()
         self._watches = [loop.create_task(watch, name="smcp watch") for watch in watches]
 
@@ -139,7 +145,7 @@ class Crew:
         house = await House.open(operations.tally, make_bus)
         operations.attach(house.bus, house.supervisor)
         overview = Overview(house.bus, on_change=on_change, on_link=on_link, on_actor=on_actor)
-        crew = cls(house, overview, held, options)
+        crew = cls(house, overview, held, options, operations)
         servers = InlineServers(house.supervisor, lambda bundle_id: McpSupervisor(bundle_id, opener))
         settings = socket_settings(held, options)
         try:

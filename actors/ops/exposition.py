@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Final, Protocol, TypeVar, get_args
+from typing import Any, Final, Protocol, TypeVar, get_args
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -60,6 +60,15 @@ class Exposition(Collector):
         """All metrics as text; `view` is the moment that gauges show."""
         self._view = view
         return generate_latest(self.registry)
+
+    def samples(self, view: View) -> list[dict[str, Any]]:
+        """All samples of ours as plain values: `name`, `labels`, `value`."""
+        self._view = view
+        return [
+            {"name": sample.name, "labels": dict(sample.labels), "value": sample.value}
+            for family in self.collect()
+            for sample in family.samples
+        ]
 
     def describe(self) -> Iterable[Metric]:
         """Nothing beforehand: registering must not collect."""

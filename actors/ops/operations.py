@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
 from ...bus import Bus, Tally
 from ...wire.diagnostics import Diagnostics
@@ -80,6 +81,10 @@ class Operations:
     async def metrics(self) -> bytes:
         """All metrics in Prometheus' text form."""
         return self._exposition.render(await self.view())
+
+    async def samples(self) -> list[dict[str, Any]]:
+        """The same as plain values: `name`, `labels` and `value` of each sample."""
+        return self._exposition.samples(await self.view())
 
     async def alive(self) -> health.Health:
         """Whether it runs at all."""

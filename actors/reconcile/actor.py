@@ -18,6 +18,7 @@ from ...wire.errors import ConfigValidationError, ConflictError, SmcpError
 from ...wire.messages.mcp import LaunchPlan, ServerStatus, ServerStatusChanged
 from ...wire.messages.projection import (
     ChangeResult,
+    DegradationsMoved,
     EndStart,
     GetConfig,
     GetLaunchPlan,
@@ -41,7 +42,7 @@ from .composition import Composition, Picture
 from .computer_config import ComputerConfig, parse_computer_config
 from .degradations import Degradations, degradation_of_error
 from .feeds import feeds
-from .findings import Findings, render
+from .findings import Findings
 from .following import Following
 from .held import Held
 from .json_text import load
@@ -102,7 +103,7 @@ class ReconcileActor(Following, PluginDesk, ServerDesk):
         self._authorize = authorize
         self._wall_clock = wall_clock
         self._composition = Composition(held, options)
-        self._degradations = Degradations()
+        self._degradations = Degradations(lambda: self.publish(DegradationsMoved()))
         self._turn = anyio.Lock()
 
     async def started(self) -> None:
@@ -141,6 +142,8 @@ class ReconcileActor(Following, PluginDesk, ServerDesk):
             loaded = await anyio.to_thread.run_sync(load_all, self._options)
         if not self._held.is_running:
             loaded = await self._recovered(self._held.config, loaded, boot=True)
+        elif "skills" in self._slices:
+            self.tasks.start_soon(self.ask_for_skills, name="skills")
         kept = self._keeper.children()
         self._adopt(self._composition.compose(self._held.config, self._held.mounts, loaded))
         self._committer.mark()
@@ -166,7 +169,6 @@ class ReconcileActor(Following, PluginDesk, ServerDesk):
             tuple(self._status_of(bundle_id) for bundle_id in self._held.servers),
             self._degradations.snapshot(),
             (
-                *self._held.findings,
                 *self._composition.picture.findings,
                 *self._committer.notes,
                 *self._held.facts.notes(),
@@ -213,11 +215,7 @@ class ReconcileActor(Following, PluginDesk, ServerDesk):
         """Replaces the configuration (R-LIFE-15). An invalid one changes nothing."""
         parsed = parse_computer_config(message.config.data)
         async with self._turn:
-            result = await self._change(
-                parsed.config, self._held.mounts, plugins=await self._plugins_for(parsed.config)
-            )
-            self._held.findings = tuple(render(warning) for warning in parsed.warnings)
-            return result
+            return await self._change(parsed.config, self._held.mounts, plugins=await self._plugins_for(parsed.config))
 
     @handler(concurrent=64)
     async def mount(self, message: MountServer) -> ChangeResult:

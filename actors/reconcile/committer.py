@@ -79,7 +79,12 @@ class Committer:
         self._retry = False
         self._marked = anyio.Event()
         self._progress = anyio.Event()
-        self.notes: tuple[str, ...] = ()
+        self._notes: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the last commit, and those who answer for its slices, found odd."""
+        return (*self._notes, *(note for feed in self._feeds for note in feed.notes))
 
     @property
     def filled(self) -> tuple[Slice, ...]:
@@ -102,6 +107,12 @@ class Committer:
         """What is behind a slice changed without a commit; a later commit that finds it so is no change."""
         if signature is not None:
             self._held.signatures[slice] = signature
+
+    def noted(self, slice: Slice, notes: tuple[str, ...]) -> None:
+        """Who answers for a slice finds other things odd by now."""
+        for feed in self._feeds:
+            if feed.slice == slice:
+                feed.notes = notes
 
     async def commit(self) -> int:
         """Waits until everything said so far is committed; the number of the commit that stands then."""
@@ -137,7 +148,7 @@ class Committer:
         # Only now, so that nobody sees the new configuration beside the old tools.
         held.projection, held.commit = projection.config, number
         held.signatures["config"] = "config" if projection.is_filled else ""
-        self.notes = (*projection.notes, *(note for feed in self._feeds for note in feed.notes))
+        self._notes = projection.notes
         self._mouth.publish(Committed(number, tuple(changed), self.filled))
 
     async def _apply(self, feed: SliceFeed, made: tuple[Any, ...], number: int) -> bool:

@@ -133,8 +133,10 @@ class ParsedConfig(msgspec.Struct, frozen=True):
     warnings: tuple[Finding, ...] = ()
 
 
-def parse_computer_config(raw: Mapping[str, Any] | str | bytes, *, label: str = "config") -> ParsedConfig:
-    """The intent in a configuration object or its JSON text.
+def parse_computer_config(
+    raw: ComputerConfig | Mapping[str, Any] | str | bytes, *, label: str = "config"
+) -> ParsedConfig:
+    """The intent in a configuration object or its JSON text; one that was read before is read once more.
 
     Args:
         label: What the source is called in errors, for example its file name.
@@ -143,6 +145,8 @@ def parse_computer_config(raw: Mapping[str, Any] | str | bytes, *, label: str = 
             the category they share.
     Spec: R-CFG-1…7.
     """
+    if isinstance(raw, ComputerConfig):
+        raw = canonical(raw)
     tree = load(raw, label) if isinstance(raw, str | bytes) else raw
     findings = Findings(label)
     config = _read(tree, findings)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from ...wire.errors import Finding, SmcpError
 from ...wire.messages.mcp import ServerStatus
 from ...wire.messages.projection import Degradation
+from ...wire.messages.skills import SkillNote
 
 _HINTS = {
     "missing_input": "supply the value, then start again",
@@ -24,10 +25,15 @@ _ON_DISK = ("settings", "inputs", "marketplace", "plugin")
 
 
 class Degradations:
-    """The register of one Computer, by component and identity."""
+    """The register of one Computer, by component and identity.
 
-    def __init__(self) -> None:
+    Args:
+        on_change: Called whenever an entry was opened, changed or closed.
+    """
+
+    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
         self._open: dict[tuple[str, str], Degradation] = {}
+        self._on_change = on_change
 
     def __len__(self) -> int:
         return len(self._open)
@@ -42,11 +48,17 @@ class Degradations:
                 found.component, found.identity, found.category, found.code, since, found.reason, found.retry_hint
             )
         self._open[place] = found
-        return known != found
+        if known == found:
+            return False
+        self._on_change()
+        return True
 
     def close(self, component: str, identity: str) -> bool:
         """Closes an entry; `False` when there was none."""
-        return self._open.pop((component, identity), None) is not None
+        if self._open.pop((component, identity), None) is None:
+            return False
+        self._on_change()
+        return True
 
     def of(self, component: str, identity: str) -> Degradation | None:
         """The open entry of one, if there is one."""
@@ -58,13 +70,28 @@ class Degradations:
 
     def lose(self, found: Mapping[tuple[str, str], Finding], now: float) -> None:
         """Makes what is lost on disk, by component and identity, all that is open of these components."""
-        for component, identity in tuple(self._open):
-            if component in _ON_DISK and (component, identity) not in found:
-                self.close(component, identity)
+        self._close_others(_ON_DISK, found.keys())
         for (component, identity), finding in found.items():
             reason = f"{finding.field}: {finding.reason}"
             hint = _HINTS.get(finding.category)
             self.open(Degradation(component, identity, finding.category, finding.code, now, reason, hint))
+
+    def take_skills(self, notes: Iterable[SkillNote], now: float) -> None:
+        """Makes the errors among these notes all that is open of skills; one entry for each source of skills."""
+        found: dict[str, list[SkillNote]] = {}
+        for note in notes:
+            if note.level == "error":
+                found.setdefault(note.owner, []).append(note)
+        self._close_others(("skill",), {("skill", owner) for owner in found})
+        for owner, errors in found.items():
+            rest = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
+            reason = f"{errors[0].place}: {errors[0].text}{rest}"
+            self.open(Degradation("skill", owner, "validation", "skill_error", now, reason, _HINTS["validation"]))
+
+    def _close_others(self, components: Iterable[str], found: Container[tuple[str, str]]) -> None:
+        for place in tuple(self._open):
+            if place[0] in components and place not in found:
+                self.close(*place)
 
     def follow(self, status: ServerStatus, now: float) -> bool:
         """Opens or closes the entry of a server by its status. Starting is none until its budget is over (DEC-37)."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
+from ...wire.envelope import Address
+from ...wire.errors import SmcpError
 from ...wire.messages.channels import SliceChanged
 from ...wire.messages.kernel import ActorDown, ActorParked, ActorUp
 from ...wire.messages.mcp import ResourcesListed, ServerStatusChanged, ToolsListed
+from ...wire.messages.skills import GetSkillStatus, SkillNote, SkillsNoted
 from ..kernel import Actor, observer
 from .committer import Committer
 from .degradations import Degradations
@@ -15,6 +19,11 @@ from .keeper import bundle_id_of
 from .lanes import Lanes
 from .start_outcome import StartOutcomes
 from .start_places import StartPlaces
+
+logger = logging.getLogger(__name__)
+
+SKILLS = Address("skills")
+ASK_LIMIT = 5.0
 
 
 class Following(Actor):
@@ -59,9 +68,16 @@ class Following(Actor):
         self._committer.learned(fact.slice, fact.signature)
 
     @observer
+    def on_skills(self, fact: SkillsNoted) -> None:
+        """What is wrong with skills is told by their actor, whenever that changes."""
+        self._take_skills(fact.notes)
+
+    @observer
     def on_up(self, fact: ActorUp) -> None:
         """A neighbour that lives again needs its slice, a server's actor its order to start."""
         self._committer.forget(fact.address)
+        if fact.address == SKILLS:
+            self._take_skills(())  # its new life says what it finds
         bundle_id = bundle_id_of(fact.address)
         if bundle_id is None:
             return
@@ -87,6 +103,18 @@ class Following(Actor):
         bundle_id = bundle_id_of(fact.address)
         if bundle_id is not None:
             self._lost(bundle_id, "parked", fact.reason)
+
+    async def ask_for_skills(self) -> None:
+        """Learns what was said of skills while this actor was down."""
+        try:
+            self._take_skills((await self.ask(SKILLS, GetSkillStatus(), timeout=ASK_LIMIT)).notes)
+        except SmcpError as error:
+            logger.info("the skills do not say how they are: %s", error.code)
+
+    def _take_skills(self, notes: tuple[SkillNote, ...]) -> None:
+        told = tuple(f"{note.owner}: {note.place}: {note.text}" for note in notes if note.level != "debug")
+        self._committer.noted("skills", told)
+        self._degradations.take_skills(notes, self._wall_clock())
 
     def _lost(self, bundle_id: str, phase: str, reason: str) -> None:
         if bundle_id in self._held.servers:

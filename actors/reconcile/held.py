@@ -53,7 +53,6 @@ class Held(msgspec.Struct):
     commit: int = 0
     projection: bytes = b'{"servers":{},"inputs":[]}'
     signatures: dict[str, str] = {}
-    findings: tuple[str, ...] = ()
     is_running: bool = False
     registry: SecretRegistry = msgspec.field(default_factory=SecretRegistry)
     run_values: dict[str, Value] = {}

@@ -57,6 +57,9 @@ class RuntimeOptions:
         reconnect: Whether a lost Server is looked for again, with the delays of `reconnect_backoff`.
         inline_budget … upload_max_bytes, watch_polling: `None` takes the environment, then the default.
         log, health: Told each record of this package's log, and each change of a server, as a mapping without secrets.
+        metrics: Told all samples at the start and every `metrics_interval_s` seconds: a mapping with `time` and
+            `samples`, each with `name`, `labels` and `value`.
+        management_authorization: Asked with a mapping about each operation that changes something; refuses by `False`.
         ops, ops_token: `HOST:PORT` of the operator endpoint, and what it asks for beyond loopback.
         tool_confirmation: Answers confirmations (W-CALL-7).
         reference_resolver: Form of the built-in document resolver, `blob` or `file`; `None` for none (C-DOC-31).
@@ -96,7 +99,8 @@ class RuntimeOptions:
     management_authorization: Hook | None = None
     tool_confirmation: ConfirmTool | None = None
     log: Callable[[Mapping[str, Any]], None] | None = None
-    metrics: Callable[..., None] | None = None
+    metrics: Callable[..., Awaitable[None] | None] | None = None
+    metrics_interval_s: float = 10.0
     health: Callable[..., Awaitable[None] | None] | None = None
     auto_start: bool = True
     server_start_timeout_s: float = 30.0
@@ -223,6 +227,7 @@ _POSITIVE = (
     "rejoin_budget_s",
     "server_start_timeout_s",
     "git_timeout_s",
+    "metrics_interval_s",
     "upload_idle_timeout_s",
     "too_large_cap",
     "chunk_max_bytes",

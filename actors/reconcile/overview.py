@@ -16,7 +16,13 @@ from ...wire.envelope import Address
 from ...wire.errors import BusError
 from ...wire.messages.kernel import ActorDown, ActorParked, ActorUp
 from ...wire.messages.mcp import ServerStatus, ServerStatusChanged
-from ...wire.messages.projection import Committed, Degradation, GetProjectionStatus, ProjectionStatus
+from ...wire.messages.projection import (
+    Committed,
+    Degradation,
+    DegradationsMoved,
+    GetProjectionStatus,
+    ProjectionStatus,
+)
 from ...wire.messages.socket import LinkChanged
 
 RECONCILE = Address("reconcile")
@@ -49,7 +55,8 @@ class Overview:
         self._fresh = anyio.Event()
         self.status = ProjectionStatus(0)
         # Subscribed at once, so that nothing said before `run` gets its turn is missed.
-        self._facts = Observer(bus, LinkChanged, ActorUp, ActorDown, ActorParked, Committed, ServerStatusChanged)
+        moving = (Committed, DegradationsMoved, ServerStatusChanged)
+        self._facts = Observer(bus, LinkChanged, ActorUp, ActorDown, ActorParked, *moving)
 
     @property
     def degradations(self) -> tuple[Degradation, ...]:

@@ -105,6 +105,13 @@ class ProjectionStatus(Record):
     pending: tuple[PendingApproval, ...] = ()
 
 
+class DegradationsMoved(Fact):
+    """What is degraded is not what it was; `GetProjectionStatus` tells what is."""
+
+    def coalesce_key(self) -> str:
+        return "degradations"
+
+
 class GetProjectionStatus(Ask[ProjectionStatus]):
     """The diagnostics; waits for no server."""
 

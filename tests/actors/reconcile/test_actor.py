@@ -288,11 +288,6 @@ class TestSync:
         await world.until(lambda: world.plans["a"][-1].command == "second")
         await world.until_listed("a__echo")
 
-    async def test_warnings_of_a_configuration_are_shown(self, world: World) -> None:
-        await world.start()
-        await world.sync({"a": {"command": "c", "default_tool_meta": {"alias": "x"}}})
-        assert any("default_tool_meta.alias" in line for line in (await world.status()).findings)
-
 
 class TestMounts:
     @spec("F-09", "R-FIX-3", "R-PROJ-1", "R-CORE-9")

@@ -9,6 +9,7 @@ import pytest
 from smcp_runtime.actors.reconcile.degradations import Degradations
 from smcp_runtime.wire.messages.mcp import ServerStatus
 from smcp_runtime.wire.messages.projection import Degradation
+from smcp_runtime.wire.messages.skills import SkillNote
 
 spec = pytest.mark.spec
 
@@ -65,3 +66,31 @@ def test_a_missing_authorization_is_of_category_auth() -> None:
     register = Degradations()
     register.follow(status(connection="authorization_required"), 1.0)
     assert register.snapshot()[0].category == "auth"
+
+
+def note(level: Any, owner: str, place: str) -> SkillNote:
+    return SkillNote(level, owner, place, "why")
+
+
+@spec("R-LIFE-24")
+def test_errors_of_skills_are_one_entry_for_each_source_and_warnings_are_none() -> None:
+    register = Degradations()
+    notes = [note("error", "user", "a"), note("error", "user", "b"), note("warning", "mcp:x", "c")]
+    register.take_skills(notes, 1.0)
+    (entry,) = register.snapshot()
+    assert (entry.component, entry.identity, entry.reason, entry.since) == ("skill", "user", "a: why, and 1 more", 1.0)
+    register.take_skills(notes[1:], 2.0)
+    (entry,) = register.snapshot()
+    assert (entry.reason, entry.since) == ("b: why", 1.0)
+    register.take_skills((), 3.0)
+    assert len(register) == 0
+
+
+def test_a_change_is_told_once_and_no_change_is_not_told() -> None:
+    told: list[int] = []
+    register = Degradations(lambda: told.append(1))
+    register.follow(status(connection="error"), 1.0)
+    register.follow(status(connection="error"), 2.0)
+    register.follow(status(connection="connected"), 3.0)
+    register.follow(status(connection="connected"), 4.0)
+    assert len(told) == 2
