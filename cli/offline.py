@@ -149,11 +149,13 @@ class Offline:
 
     def remove_marketplace(self, words: Words) -> ManagementResult:
         settings, name = self.settings(), check_marketplace_name(words["name"])
-        changed = operations.undeclare_marketplace(self._site, settings, name)
-        if not words.get("keep_plugins", False):
-            for text in settings.names("installedPlugins"):
-                if text.endswith(f"@{name}"):
-                    operations.withdraw(self._site, settings, parse_plugin_id(text), None)
+        installed = [parse_plugin_id(text) for text in settings.names("installedPlugins")]
+        keep = words.get("keep_plugins", False)
+        leaving = [] if keep else [one for one in installed if one.marketplace == name]
+        changed = operations.undeclare_marketplace(self._site, settings, name, leaving)
+        for plugin_id in leaving:
+            operations.withdraw(self._site, settings, plugin_id, None)
+        if not keep:
             operations.forget_marketplace(self._site, name)
         return ManagementResult(changed, written_scope="user", warnings=(NEXT_START,))
 

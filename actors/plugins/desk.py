@@ -201,10 +201,11 @@ class PluginDesk(Management):
         async with self._turn:
             picture = self._composition.picture
             plugins = [plugin.id for plugin in picture.loaded.plugins.plugins if plugin.id.marketplace == name]
+            leaving = () if message.keep_plugins else plugins
             changed = await in_thread(
-                self._site, lambda site: operations.undeclare_marketplace(site, picture.settings, name)
+                self._site, lambda site: operations.undeclare_marketplace(site, picture.settings, name, leaving)
             )
-            for plugin_id in () if message.keep_plugins else plugins:
+            for plugin_id in leaving:
                 await self._uninstall(plugin_id, keep_servers=False)
             await self._absorb()
             still = self._composition.picture.settings.source_of(("extraKnownMarketplaces", name))

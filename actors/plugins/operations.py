@@ -7,7 +7,7 @@ cannot be carried out is taken back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -146,8 +146,7 @@ def withdraw(site: Site, settings: Settings, plugin_id: PluginId, known: Bundle 
         ConflictError, ConfigValidationError, StartupError: A settings file is held, faulty or refused.
     """
     text = str(plugin_id)
-    if settings.of("policy").get("enabledPlugins", {}).get(text) is True:
-        raise PolicyError(f"{text} is enabled by policy", code="policy_forced", plugin_id=text)
+    _refuse_forced(settings, plugin_id)
     ledger, _ = read_ledger(site.home)
     records = ledger.get(text, ())
     servers = tuple(dict.fromkeys(bundle_id for record in records for bundle_id in record.mcp_servers))
@@ -233,16 +232,31 @@ def add_marketplace(
     return Added(wanted, change.changed, tuple(catalog.marketplace.plugins))
 
 
-def undeclare_marketplace(site: Site, settings: Settings, name: str) -> bool:
+def undeclare_marketplace(site: Site, settings: Settings, name: str, leaving: Collection[PluginId] = ()) -> bool:
     """Removes a marketplace and the trust in it from the user's settings; whether it was there.
 
+    Args:
+        leaving: Its plugins that go with it. One write for all: a process that dies here leaves no plugin without the
+            marketplace it comes from.
     Raises:
         ConfigValidationError: Nobody declares it (`unknown_marketplace`).
+        PolicyError: The administrator keeps one of the plugins enabled (`policy_forced`).
     """
     if name not in declarations(settings) and not catalog_path(site.home, name).exists():
         raise ConfigValidationError(f"no marketplace {name!r} is declared", code="unknown_marketplace")
-    path = site.places.settings("user")
-    return change_intent(path, "settings", lambda now: _undeclared(now, name, keep_trust=False)).changed
+    gone = frozenset(map(str, leaving))
+    for plugin_id in leaving:
+        _refuse_forced(settings, plugin_id)
+
+    def change(now: Mapping[str, Any]) -> dict[str, Any]:
+        patch = _undeclared(now, name, keep_trust=False)
+        if gone.intersection(installed := _elements(now, "installedPlugins")):
+            patch["installedPlugins"] = [one for one in installed if one not in gone]
+        if opinions := {one: None for one in gone if _opinion_in(now, one) is not None}:
+            patch["enabledPlugins"] = opinions
+        return patch
+
+    return change_intent(site.places.settings("user"), "settings", change).changed
 
 
 def forget_marketplace(site: Site, name: str) -> tuple[str, ...]:
@@ -273,6 +287,12 @@ def name_of(url: str) -> str:
     """The name a url suggests for a marketplace."""
     last = url.rstrip("/").replace(":", "/").rpartition("/")[2].removesuffix(".git").lower()
     return "-".join(filter(None, "".join(one if one.isalnum() and one.isascii() else "-" for one in last).split("-")))
+
+
+def _refuse_forced(settings: Settings, plugin_id: PluginId) -> None:
+    text = str(plugin_id)
+    if settings.of("policy").get("enabledPlugins", {}).get(text) is True:
+        raise PolicyError(f"{text} is enabled by policy", code="policy_forced", plugin_id=text)
 
 
 def _refuse_name_twice(plugin_id: PluginId, settings: Settings) -> None:
