@@ -206,6 +206,11 @@ class Peers:
         """Starts the running interpreter, for example with ``"-m", "smcp_runtime.cli.main", "server"``."""
         return self.start([sys.executable, *arguments], env=env, cwd=cwd)
 
+    def end(self, peer: Peer) -> None:
+        """Ends one of them now."""
+        self._started.remove(peer)
+        peer.close()
+
     def __enter__(self) -> Peers:
         return self
 
