@@ -6,14 +6,14 @@ bundle_id alone, inputs by their resolved id (R-MGMT-2).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from ...wire.base import to_json
 from ...wire.codec import Attachment
-from ...wire.errors import PartialFailureError
+from ...wire.errors import ConfigValidationError, PartialFailureError
 from ...wire.message import Ask
 from ...wire.messages.management import (
     AnswerApproval,
@@ -21,6 +21,8 @@ from ...wire.messages.management import (
     ChangeSettings,
     ClearInputs,
     DeclareServer,
+    DefineInput,
+    DefiningScope,
     GetPendingDifferences,
     InputView,
     ListInputs,
@@ -30,6 +32,7 @@ from ...wire.messages.management import (
     SettingsView,
     ShownScope,
     ShowSettings,
+    UndefineInput,
     UnsetInput,
     WritableScope,
 )
@@ -62,6 +65,41 @@ class Manage:
     async def inputs(self) -> tuple[InputView, ...]:
         """All defined inputs: who refers to them and where a value would come from; never a secret."""
         return (await self._operate(ListInputs(), mutates=False)).inputs
+
+    async def define_input(
+        self,
+        definition: Mapping[str, Any],
+        scope: DefiningScope = "local",
+        *,
+        expected_revision: str | None = None,
+    ) -> ManagementResult:
+        """Defines an input in a file, or with the scope `run` until the Computer stops.
+
+        An id that a file defines already is changed there, whatever the scope (R-FILE-11).
+
+        Raises:
+            ConfigValidationError: The object is faulty, or the file cannot be understood.
+            ConflictError: Its variable is another input's (`env_name_collision`), or the file is held or another.
+            PolicyError: Policy defines this id.
+        """
+        message = DefineInput(Attachment(to_json(dict(definition))), scope, expected_revision)
+        return await self._operate(message, mutates=True)
+
+    async def undefine_input(self, input_id: str) -> ManagementResult:
+        """Takes a definition away from this run and from all files people may write; its value stays.
+
+        Raises:
+            PolicyError, ConflictError: It is defined elsewhere (`read_only_scope`, `managed_by_plugin`).
+        """
+        return await self._operate(UndefineInput(input_id), mutates=True)
+
+    async def input(self, input_id: str) -> InputView:
+        """One input: its definition, who refers to it and where a value would come from; never a secret.
+
+        Raises:
+            ConfigValidationError: There is no such input (`unknown_input`).
+        """
+        return view_named(await self.inputs(), input_id)
 
     async def set_input(self, input_id: str, value: str | int | bool, *, for_run: bool = False) -> ManagementResult:
         """Keeps a value of an input; running servers take it at their next start (R-INPUT-20).
@@ -138,8 +176,6 @@ class Manage:
         message = DeclareServer(Attachment(to_json(dict(server))), scope, expected_revision)
         return await self._operate(message, mutates=True)
 
-    # -- servers --------------------------------------------------------------------------
-
     async def servers(self) -> tuple[ServerView, ...]:
         """All members of the set, those that may not run included."""
         return (await self._operate(ListServers(), mutates=False)).servers
@@ -197,6 +233,18 @@ def values_of(view: SettingsView) -> dict[str, Any]:
     """The settings in a view."""
     values: dict[str, Any] = msgspec.json.decode(view.values.data)
     return values
+
+
+def view_named(views: Iterable[InputView], input_id: str) -> InputView:
+    """The view of one input.
+
+    Raises:
+        ConfigValidationError: There is none (`unknown_input`).
+    """
+    for view in views:
+        if view.id == input_id:
+            return view
+    raise ConfigValidationError(f"no input has the id {input_id!r}", code="unknown_input", input_id=input_id)
 
 
 def partial_failure(result: ChangeResult) -> PartialFailureError:

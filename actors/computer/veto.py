@@ -19,8 +19,10 @@ from ...wire.messages.management import (
     ChangeSettings,
     ClearInputs,
     DeclareServer,
+    DefineInput,
     ReloadFiles,
     SetInput,
+    UndefineInput,
     UnsetInput,
 )
 from ...wire.messages.plugins import (
@@ -48,6 +50,8 @@ _NAMES: Mapping[type[Message], str] = {
     DeclareServer: "server.declare",
     RemoveServer: "server.remove",
     AuthorizeServer: "server.authorize",
+    DefineInput: "input.define",
+    UndefineInput: "input.undefine",
     SetInput: "input.set",
     UnsetInput: "input.unset",
     ClearInputs: "input.clear",

@@ -45,6 +45,8 @@ from .feeds import feeds
 from .findings import Findings
 from .following import Following
 from .held import Held
+from .input_desk import InputDesk
+from .inputs import Definition
 from .json_text import load
 from .keeper import ServerKeeper
 from .lanes import Lanes
@@ -68,7 +70,7 @@ _GATE_SLACK = 15.0
 """Seconds a start may need beyond its own budget to be given up, before its place is taken back."""
 
 
-class ReconcileActor(Following, PluginDesk, ServerDesk):
+class ReconcileActor(Following, PluginDesk, ServerDesk, InputDesk):
     """Owner of one Computer's server set.
 
     Args:
@@ -258,17 +260,19 @@ class ReconcileActor(Following, PluginDesk, ServerDesk):
         loaded: Loaded | None = None,
         *,
         plugins: Recovered | None = None,
+        defined: Mapping[str, Definition] | None = None,
     ) -> ChangeResult:
         """Decides, commits, and leaves what takes time to the lanes. Holds the turn.
 
         Args:
             loaded: What was read from disk just now; `None` leaves it as it is, and nothing of it gives way.
             plugins: What is installed by then, in place of what was.
+            defined: Inputs defined for this run by then, in place of those that were.
         """
         known = self._composition.picture.loaded if loaded is None else loaded
         if plugins is not None:
             known = msgspec.structs.replace(known, plugins=plugins)
-        picture = self._composition.compose(config, mounts, known)
+        picture = self._composition.compose(config, mounts, known, defined)
         if loaded is None:
             self._composition.refuse_newcomers(picture)
         wanted = plan(self._held.servers, picture.servers)

@@ -6,7 +6,7 @@ tells it which picture is current.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -20,6 +20,7 @@ from .approval.requests import pending_approvals
 from .committer import Projection
 from .computer_config import ComputerConfig
 from .config_projection import project_config
+from .env_names import collisions
 from .findings import Findings, render
 from .held import Held
 from .inputs import Definition
@@ -29,7 +30,7 @@ from .options import RuntimeOptions
 from .policies import ServerPolicies, read_runtime, settle
 from .scopes.registration import register
 from .scopes.settings import Settings
-from .scopes.trust import projected_inputs, visible_inputs
+from .scopes.trust import definer, projected_inputs, visible_inputs
 from .server_entry import ServerEntry
 from .server_set import Layer, SetEntry, refuse_collisions, resolve_inputs, resolve_servers
 
@@ -48,6 +49,7 @@ class Picture(msgspec.Struct, frozen=True):
 
     config: ComputerConfig
     mounts: Mapping[str, ServerEntry]
+    defined: Mapping[str, Definition]
     loaded: Loaded
     layers: tuple[Layer, ...]
     collisions: tuple[Finding, ...]
@@ -64,6 +66,25 @@ class Picture(msgspec.Struct, frozen=True):
         """The definitions a member of the set may use (R-INPUT-8)."""
         is_of_project = member.origin == "project" or self.base.plugin_of(member) in self.base.untrusted
         return self.project if is_of_project else self.trusted
+
+    def definer_of(self, input_id: str) -> Layer | None:
+        """The layer whose definition of an id is shown (R-INPUT-8)."""
+        return definer(self.layers, input_id)
+
+    def refuse_claims(self, inputs: Iterable[str] = (), servers: Iterable[ServerEntry] = ()) -> None:
+        """Refuses what is about to be written when it would read a variable of somebody else (R-INPUT-18, F-10).
+
+        Raises:
+            ConflictError: Names the variable and all who would read it (`env_name_collision`).
+        """
+        members = {bundle_id: member.entry for bundle_id, member in self.servers.items()}
+        members |= {entry.bundle_id: entry for entry in servers}
+        referenced = {bundle_id: entry.referenced_inputs for bundle_id, entry in members.items()}
+        clashes = collisions({*self.shown, *inputs}, referenced)
+        if clashes:
+            raise ConflictError(
+                "; ".join(clash.describe() for clash in clashes), code="env_name_collision", field="inputs"
+            )
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -101,13 +122,22 @@ class Composition:
         self.pending: tuple[PendingApproval, ...] = ()
         self._projected: tuple[dict[str, SetEntry], Projection] | None = None
 
-    def compose(self, config: ComputerConfig, mounts: Mapping[str, ServerEntry], loaded: Loaded) -> Picture:
+    def compose(
+        self,
+        config: ComputerConfig,
+        mounts: Mapping[str, ServerEntry],
+        loaded: Loaded,
+        defined: Mapping[str, Definition] | None = None,
+    ) -> Picture:
         """The picture of these intents.
 
+        Args:
+            defined: Inputs defined for this run; `None` for those that are.
         Raises:
             ConflictError: Two inputs that were named explicitly would read one environment variable (R-INPUT-18).
         """
-        explicit = (*embed_layers(config, mounts.values()), *loaded.flags)
+        defined = self._held.defined if defined is None else defined
+        explicit = (*embed_layers(config, mounts.values(), defined.values()), *loaded.flags)
         refuse_collisions(resolve_servers(explicit), resolve_inputs(explicit))
         settings = settings_of(config, loaded)
         rules = rules_of(settings, approve_all=self._options.approve_all_servers)
@@ -121,6 +151,7 @@ class Composition:
         return Picture(
             config,
             mounts,
+            dict(defined),
             loaded,
             registered.layers,
             registered.findings,
@@ -150,6 +181,7 @@ class Composition:
         """Makes a picture current."""
         held = self._held
         held.config, held.mounts, held.loaded = picture.config, dict(picture.mounts), picture.loaded
+        held.defined = dict(picture.defined)
         held.servers, held.settings = picture.servers, picture.settings
         self.picture = picture
         self.pending = pending_approvals(

@@ -13,6 +13,7 @@ import msgspec
 from ...wire.redaction import SecretRegistry
 from .candidates import Value
 from .computer_config import ComputerConfig
+from .inputs import Definition
 from .loading import Loaded
 from .scopes.settings import Settings
 from .server_entry import ServerEntry
@@ -29,6 +30,7 @@ class Held(msgspec.Struct):
         settings: Settings of all scopes, as they count now.
         mounts: Servers mounted for this run, by bundle_id (R-CORE-9).
         stopped: Servers stopped by hand; everything else that may run is wanted.
+        defined: Inputs defined for this run, by id.
         launched: What each server was last started from (`launch_shape`), by bundle_id.
         servers: The set as it is; a commit shows it.
         facts: What servers said last.
@@ -48,6 +50,7 @@ class Held(msgspec.Struct):
     mounts: dict[str, ServerEntry] = {}
     stopped: set[str] = msgspec.field(default_factory=set)
     launched: dict[str, tuple[Any, ...]] = {}
+    defined: dict[str, Definition] = {}
     servers: dict[str, SetEntry] = {}
     facts: ServerFacts = msgspec.field(default_factory=ServerFacts)
     commit: int = 0

@@ -8,14 +8,33 @@ from ...wire.base import to_json
 from ...wire.codec import Attachment
 from ...wire.inputs import env_name
 from ...wire.messages.management import InputView
-from .inputs import Definition, kind_of
-from .server_set import ServerSet
+from .composition import Picture
+from .inputs import Definition, canonical, is_secret, kind_of
+from .server_set import Layer, ServerSet
 from .values.hooks import type_of
 from .values.stores import Stores
 
 
-async def view_of(definition: Definition, servers: ServerSet, stores: Stores, environ: Mapping[str, str]) -> InputView:
+async def views_of(picture: Picture, stores: Stores, environ: Mapping[str, str]) -> tuple[InputView, ...]:
+    """The views of all inputs of a picture, by id."""
+    return tuple(
+        [
+            await view_of(definition, picture.servers, stores, environ, picture.definer_of(input_id))
+            for input_id, definition in sorted(picture.shown.items())
+        ]
+    )
+
+
+async def view_of(
+    definition: Definition,
+    servers: ServerSet,
+    stores: Stores,
+    environ: Mapping[str, str],
+    definer: Layer | None = None,
+) -> InputView:
     """The view of one input; asks the stores, and never for a secret's value."""
+    hidden = ("default",) if is_secret(definition) else ()
+    shown = {key: value for key, value in canonical(definition).items() if key not in hidden}
     kept = await stores.inspect(definition)
     value = None if kept is None or kept.value is None else Attachment(to_json(kept.value))
     return InputView(
@@ -28,6 +47,9 @@ async def view_of(definition: Definition, servers: ServerSet, stores: Stores, en
         value=value,
         servers=referring(definition.id, servers),
         variables=variables_of(definition.id, servers),
+        definition=Attachment(to_json(shown)),
+        origin="" if definer is None else definer.origin,
+        source="" if definer is None else definer.declaration.label,
     )
 
 

@@ -73,8 +73,12 @@ TYPE_SPELLINGS: Mapping[str, str] = {
 
 def kind_of(definition: Definition) -> Kind:
     """Whether its values are secret."""
-    is_secret = isinstance(definition, PromptStringInput) and definition.password is True
-    return "secret" if is_secret else "value"
+    return "secret" if is_secret(definition) else "value"
+
+
+def is_secret(definition: Definition) -> bool:
+    """Whether its values are secret."""
+    return isinstance(definition, PromptStringInput) and definition.password is True
 
 
 def default_of(definition: Definition) -> str | int | bool | None:

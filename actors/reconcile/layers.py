@@ -14,15 +14,24 @@ from .computer_config import ComputerConfig
 from .declaration import Declaration, read_mcp_file
 from .files.atomic import read_file
 from .findings import Findings
+from .inputs import Definition
 from .json_text import load
 from .server_entry import ServerEntry
 from .server_set import Layer
 from .settings_fields import read_settings
 
+FOR_THIS_RUN = "mounted"
+"""Label of what was mounted and defined for this run alone."""
 
-def embed_layers(config: ComputerConfig, mounts: Iterable[ServerEntry]) -> tuple[Layer, ...]:
-    """The configuration, and above it what was mounted for this run; one origin (R-CORE-9)."""
-    return (Layer("embed", config.declaration), Layer("embed", Declaration("mounted", tuple(mounts))))
+
+def embed_layers(
+    config: ComputerConfig, mounts: Iterable[ServerEntry], defined: Iterable[Definition] = ()
+) -> tuple[Layer, ...]:
+    """The configuration, and above it what was mounted and defined for this run; one origin (R-CORE-9)."""
+    return (
+        Layer("embed", config.declaration),
+        Layer("embed", Declaration(FOR_THIS_RUN, tuple(mounts), tuple(defined))),
+    )
 
 
 def read_flag_files(paths: Sequence[str]) -> tuple[Layer, ...]:

@@ -21,18 +21,13 @@ from ...wire.messages.management import (
     AnswerApproval,
     AuthorizeServer,
     ChangeSettings,
-    ClearInputs,
     DeclareServer,
     GetPendingDifferences,
-    InputViews,
-    ListInputs,
     ManagementResult,
     PendingDifferences,
     ReloadFiles,
-    SetInput,
     SettingsView,
     ShowSettings,
-    UnsetInput,
 )
 from ...wire.messages.mcp import LaunchPlan, ServerStatus
 from ...wire.messages.projection import ChangeResult, PendingApproval
@@ -41,7 +36,6 @@ from .composition import Composition, Picture
 from .computer_config import ComputerConfig
 from .declaring import declare, read_declared
 from .held import Held
-from .input_views import supplied_by, view_of
 from .inputs import Definition
 from .json_text import load
 from .lanes import Lanes
@@ -82,7 +76,12 @@ class Management(Actor):
     _authorize: Callable[[LaunchPlan], Awaitable[None]] | None
 
     async def _change(
-        self, config: ComputerConfig, mounts: Mapping[str, ServerEntry], loaded: Loaded | None = None
+        self,
+        config: ComputerConfig,
+        mounts: Mapping[str, ServerEntry],
+        loaded: Loaded | None = None,
+        *,
+        defined: Mapping[str, Definition] | None = None,
     ) -> ChangeResult:
         raise NotImplementedError
 
@@ -91,50 +90,6 @@ class Management(Actor):
 
     async def _render(self, picture: Picture, member: SetEntry, *, is_automatic: bool) -> LaunchPlan:
         raise NotImplementedError
-
-    # -- inputs ---------------------------------------------------------------------------
-
-    @handler(concurrent=16)
-    async def list_inputs(self, _: ListInputs) -> InputViews:
-        """All defined inputs, with where each would get its value from."""
-        picture = self._composition.picture
-        return InputViews(
-            tuple(
-                [
-                    await view_of(definition, picture.servers, self._stores, self._options.environ)
-                    for _, definition in sorted(picture.shown.items())
-                ]
-            )
-        )
-
-    @handler(concurrent=16)
-    async def set_input(self, message: SetInput) -> ManagementResult:
-        """Keeps a value; running servers take it at their next start (R-INPUT-20)."""
-        definition = self._definition(message.input_id)
-        value = load(message.value.data, f"inputs.{definition.id}")
-        place = await self._stores.put(definition, value, for_run=message.for_run)
-        variable = None if place == "run" else supplied_by(definition, self._held.servers, self._options.environ)
-        is_lost = place == "run" and not message.for_run
-        warnings = ("there is no keyring: the value is kept for this run only",) if is_lost else ()
-        return ManagementResult(True, variable is None, variable, place, warnings)
-
-    @handler(concurrent=16)
-    async def unset_input(self, message: UnsetInput) -> ManagementResult:
-        """Forgets a value."""
-        return ManagementResult(await self._stores.remove(message.input_id))
-
-    @handler(concurrent=16)
-    async def clear_inputs(self, _: ClearInputs) -> ManagementResult:
-        """Forgets all values."""
-        forgotten = [await self._stores.remove(input_id) for input_id in self._composition.picture.shown]
-        rest = await anyio.to_thread.run_sync(self._stores.values.clear)
-        return ManagementResult(any(forgotten) or rest > 0)
-
-    def _definition(self, input_id: str) -> Definition:
-        definition = self._composition.picture.shown.get(input_id)
-        if definition is None:
-            raise ConfigValidationError(f"no input has the id {input_id!r}", code="unknown_input", input_id=input_id)
-        return definition
 
     # -- approvals ------------------------------------------------------------------------
 
@@ -239,8 +194,10 @@ class Management(Actor):
     async def declare_server(self, message: DeclareServer) -> ManagementResult:
         """Writes a declaration and mounts it."""
         raw = load(message.server.data, "server")
-        bundle_id = read_declared(raw).bundle_id
+        entry = read_declared(raw)
+        bundle_id = entry.bundle_id
         async with self._turn:
+            self._composition.picture.refuse_claims(servers=(entry,))
             winner = self._held.servers.get(bundle_id)
             changed, scope = await anyio.to_thread.run_sync(
                 declare, raw, message.scope, self._files, winner, message.expected_revision

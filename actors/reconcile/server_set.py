@@ -88,7 +88,7 @@ def enable_all(_: SetEntry) -> Judgement:
 def resolve_servers(layers: Iterable[Layer], judge: Judge = enable_all) -> dict[str, SetEntry]:
     """The set out of layers in any order, by bundle_id in code-point order (DEC-5)."""
     winners: dict[str, SetEntry] = {}
-    for layer in _by_strength(layers):
+    for layer in by_strength(layers):
         for entry in layer.declaration.servers:
             hidden = winners.get(entry.bundle_id)
             shadowed = () if hidden is None else (hidden.source, *hidden.shadowed)
@@ -105,7 +105,7 @@ def resolve_servers(layers: Iterable[Layer], judge: Judge = enable_all) -> dict[
 def resolve_inputs(layers: Iterable[Layer]) -> dict[str, Definition]:
     """Input definitions by id, the highest layer winning, in the order of first definition."""
     found: dict[str, Definition] = {}
-    for layer in _by_strength(layers):
+    for layer in by_strength(layers):
         for definition in layer.declaration.inputs:
             found[definition.id] = definition
     return found
@@ -124,5 +124,6 @@ def refuse_collisions(servers: ServerSet, definitions: Mapping[str, Definition])
     findings.raise_if_any("the server set")
 
 
-def _by_strength(layers: Iterable[Layer]) -> list[Layer]:
+def by_strength(layers: Iterable[Layer]) -> list[Layer]:
+    """Layers from the weakest to the strongest."""
     return sorted(layers, key=lambda layer: PRECEDENCE.index(layer.origin))

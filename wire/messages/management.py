@@ -9,6 +9,7 @@ from ..message import Ask, Record
 from .mcp import ServerStatus
 
 WritableScope = Literal["user", "project", "local"]
+DefiningScope = Literal["user", "project", "local", "run"]
 ShownScope = Literal["user", "project", "local", "embed", "flag", "policy", "merged"]
 Answer = Literal["approve", "deny", "approve_all"]
 
@@ -33,6 +34,7 @@ class InputView(Record):
 
     `place` says where a value is kept (`run`, `keyring`, `file`), `variable` which environment variable supplies one
     now; either may be `None`. `servers` are the bundle_ids that refer to it, `variables` all names looked for.
+    `definition` is JSON, without the default of a secret; `origin` and `source` are its scope and file.
     """
 
     id: str
@@ -44,6 +46,9 @@ class InputView(Record):
     value: Attachment | None = None
     servers: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
+    definition: Attachment | None = None
+    origin: str = ""
+    source: str = ""
 
 
 class InputViews(Record):
@@ -78,6 +83,27 @@ class UnsetInput(Ask[ManagementResult]):
 
 class ClearInputs(Ask[ManagementResult]):
     """Forgets the values of all inputs that are defined, and every one in the value store."""
+
+
+class DefineInput(Ask[ManagementResult]):
+    """Defines an input (JSON) in the file of a scope, or where its id stands already; `run` is for this run alone.
+
+    Raises `ConfigValidationError`, `ConflictError` (`env_name_collision`, `stale_write`, `lock_timeout`),
+    `PolicyError` (`policy_shadowed`).
+    """
+
+    definition: Attachment
+    scope: DefiningScope = "local"
+    expected_revision: str | None = None
+
+
+class UndefineInput(Ask[ManagementResult]):
+    """Takes a definition away: that of this run, and those of all files people may write. Values stay.
+
+    Raises `PolicyError`, `ConflictError` (`read_only_scope`, `managed_by_plugin`).
+    """
+
+    input_id: str
 
 
 class AnswerApproval(Ask[ManagementResult]):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ..inputs import Definition
-from ..server_set import Layer, Origin, resolve_inputs
+from ..server_set import Layer, Origin, by_strength, resolve_inputs
 
 TRUSTED_DECLARERS: Final[frozenset[Origin]] = frozenset({"user", "embed", "flag", "policy"})
 """Scopes whose servers need no approval."""
@@ -27,3 +27,11 @@ def projected_inputs(layers: Iterable[Layer]) -> dict[str, Definition]:
     """The definitions an Agent sees: all ids, each as a trusted server has it where the two views differ."""
     known = tuple(layers)
     return {**visible_inputs(known, "project"), **visible_inputs(known, "user")}
+
+
+def definer(layers: Iterable[Layer], input_id: str) -> Layer | None:
+    """The layer whose definition of an id is shown: that of a trusted server where there is one."""
+    found = [layer for layer in by_strength(layers) if any(one.id == input_id for one in layer.declaration.inputs)]
+    trusted = [layer for layer in found if layer.origin != "project"]
+    chosen = trusted or found
+    return chosen[-1] if chosen else None
