@@ -94,7 +94,7 @@ def convert(tp: Any, value: object) -> Any:
     """As `decode_payload` for any type msgspec knows, unions of structures included."""
     try:
         return msgspec.convert(value, tp)
-    except (msgspec.ValidationError, RecursionError):
+    except (msgspec.ValidationError, UnicodeEncodeError, RecursionError):
         pass
     # Nulls and whole floats are rare, so only what the plain conversion refused is looked at twice.
     shape = _shape(tp)
@@ -102,6 +102,8 @@ def convert(tp: Any, value: object) -> Any:
         return msgspec.convert(_tidy(shape, value), tp)
     except msgspec.ValidationError as fault:
         field, expected = _locate(shape, str(fault))
+    except UnicodeEncodeError:  # a lone surrogate where something else than text belongs
+        field, expected = "$", "JSON of whole characters"
     except RecursionError:
         field, expected = "$", "JSON of moderate depth"
     raise InvalidPayload(field, expected)

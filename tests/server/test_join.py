@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -58,6 +59,17 @@ def test_a_malformed_join_is_answered_400_and_changes_nothing(payload: tuple[Any
     assert office.state() == {}
     # The role is not fixed either.
     assert office.join("s1", "agent", "ag", "o1") == [ack("s1", 1, *DONE)]
+
+
+@pytest.mark.spec("W-ROOM-10", "W-ROOM-5")
+@pytest.mark.parametrize("field", ["$", "role", "name", "office_id"])
+def test_a_join_with_half_a_character_is_400_since_nobody_could_be_told_that_name(field: str) -> None:
+    payload: Any = {"role": "computer", "name": "pc", "office_id": "o1", field: "a\ud800"}
+    office = Office()
+    office.connect("s1")
+    sent = office.raw("s1", json.dumps(["server:join_office", "\ud800" if field == "$" else payload]))
+    assert refusal(office, sent).startswith("[400] ")
+    assert office.state() == {}
 
 
 @pytest.mark.spec("W-ROOM-11", "W-ROOM-7")

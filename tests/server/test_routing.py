@@ -84,6 +84,16 @@ def test_bad_routing_fields_are_400_naming_the_field(event: str, change: dict[st
     assert payload["details"]["field"] == field
 
 
+@pytest.mark.spec("W-CALL-1", "W-SRV-1")
+@pytest.mark.parametrize("event", FORWARDED)
+@pytest.mark.parametrize("field", ["agent", "req_id", "computer"])
+def test_half_a_character_in_a_routing_field_is_400_and_no_failure_of_the_server(event: str, field: str) -> None:
+    office = staffed()
+    payload = error(office.raw("ag", json.dumps([event, FORWARDED[event] | {field: "\udfff"}])))
+    assert (payload["code"], payload["details"]["field"]) == (400, field)
+    assert error(office.raw("ag", json.dumps([event, "\ud800"])))["code"] == 400
+
+
 @pytest.mark.spec("W-CALL-1")
 @pytest.mark.parametrize("missing", ["agent", "req_id", "computer", "tool_name", "params", "timeout"])
 def test_a_tool_call_without_one_of_its_routing_fields_is_400(missing: str) -> None:

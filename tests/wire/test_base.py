@@ -104,6 +104,14 @@ def test_text_that_is_no_json_is_refused_as_a_whole(text: bytes) -> None:
     assert (caught.value.field, caught.value.expected) == ("$", "JSON")
 
 
+@pytest.mark.parametrize(
+    "value", ["\ud800", {"agent": "a", "req_id": "r", "computer": "c", "tool_name": "t", "params": "\ud800"}]
+)
+def test_half_a_character_where_an_object_belongs_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidPayload):
+        decode_payload(wire.ToolCallReq, value)
+
+
 def test_nesting_beyond_the_stack_is_refused_and_does_not_crash() -> None:
     with pytest.raises(InvalidPayload):
         parse_json(b"[" * 100_000)
