@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlencode
 
 import aiohttp
+import jwt
 from aiohttp import web
 
 Json = dict[str, Any]
@@ -33,6 +34,7 @@ class World:
         asked: Forms that were sent to the token endpoint.
         pages: Queries of authorization requests.
         says_no: Whether the person refuses.
+        keys: Public keys of clients that sign, by client id.
         broken: A status the token endpoint answers everything with.
         received: Methods the MCP server was asked.
     """
@@ -42,6 +44,7 @@ class World:
         self.refresh_tokens: set[str] = set()
         self.lifetime: float | None = None
         self.clients: dict[str, str | None] = {}
+        self.keys: dict[str, str] = {}
         self.asked: list[dict[str, str]] = []
         self.pages: list[dict[str, str]] = []
         self.says_no = False
@@ -130,6 +133,8 @@ class World:
         return web.json_response(self.issue(with_refresh=form["grant_type"] != "client_credentials"))
 
     def _is_good(self, form: dict[str, str]) -> bool:
+        if "client_assertion" in form:
+            return form["grant_type"] == "client_credentials" and self._is_signed(form["client_assertion"])
         client_id = form.get("client_id", "")
         if client_id not in self.clients or self.clients[client_id] != form.get("client_secret"):
             return False
@@ -145,6 +150,21 @@ class World:
                 return known
             case kind:
                 return kind == "client_credentials"
+
+    def _is_signed(self, assertion: str) -> bool:
+        """Whether an assertion is what one of our clients says of itself, for us alone and not for long."""
+        client_id = jwt.decode(assertion, options={"verify_signature": False})["sub"]
+        try:
+            said = jwt.decode(
+                assertion,
+                self.keys[client_id],
+                algorithms=["RS256", "ES256"],
+                audience=self.issuer,
+                options={"require": ["exp", "iat", "jti"]},
+            )
+        except (KeyError, jwt.PyJWTError):
+            return False
+        return bool(said["iss"] == client_id)
 
     def issue(self, *, with_refresh: bool = True) -> Json:
         """A new token, as the token endpoint answers."""

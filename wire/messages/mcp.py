@@ -51,12 +51,15 @@ class CallLimits(Record):
 class OAuthPlan(Record):
     """How a Computer gets itself authorized at an HTTP server, its secret in clear (R-MCP-25).
 
-    Without `client_id` and `client_metadata_url` the client registers itself.
+    Without `client_id` and `client_metadata_url` the client registers itself. A client with a `private_key` (PEM)
+    signs what it says of itself by `signing_algorithm`, in place of a secret.
     """
 
     grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
     client_id: str | None = None
     client_secret: str | None = None
+    private_key: str | None = None
+    signing_algorithm: str | None = None
     client_metadata_url: str | None = None
     client_name: str | None = None
     scopes: tuple[str, ...] = ()

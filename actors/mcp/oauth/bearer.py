@@ -108,9 +108,10 @@ class Bearer(httpx2.Auth):
                 return latest
             try:
                 grant = await self._obtain()
-            except AuthError:
+            except AuthError as error:
                 code: Literal[4006, 4007] = 4006 if refused is None else 4007
-                raise AuthorizationFailed(code, "the client's own credentials were refused") from None
+                why = error.message if error.code == "bad_key" else "the client's own credentials were refused"
+                raise AuthorizationFailed(code, why) from None
             except NetworkError as error:
                 raise UpstreamFailed(error.message, sent=False) from None
             await self._vault.save(self._key, grant)

@@ -9,10 +9,15 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
-from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+from mcp.client.auth.extensions.client_credentials import (
+    ClientCredentialsOAuthProvider,
+    PrivateKeyJWTOAuthProvider,
+    SignedJWTParameters,
+)
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from mcp.shared.exceptions import MCPDeprecationWarning
 from pydantic import AnyUrl, ValidationError
@@ -86,26 +91,54 @@ async def with_a_person(plan: LaunchPlan, show: Show, wall_clock: Callable[[], f
 
 
 async def by_itself(plan: LaunchPlan, wall_clock: Callable[[], float] = time.time) -> Grant:
-    """A grant for a client with its own credentials.
+    """A grant for a client with its own credentials: a secret, or a key it signs with.
 
     Raises:
-        AuthError: It was refused (`not_granted`).
+        AuthError: It was refused (`not_granted`), or its key cannot sign (`bad_key`).
         NetworkError: As `with_a_person`.
     """
     oauth = plan.oauth or OAuthPlan()
     memory = Memory()
+    common: dict[str, Any] = {
+        "client_id": oauth.client_id or "",
+        "scope": " ".join(oauth.scopes) or None,
+        "issuer": oauth.issuer,
+    }
+    provider: OAuthClientProvider
     with warnings.catch_warnings():
         # Without a configured issuer the MCP server names it, which is what its operator asked for.
         warnings.simplefilter("ignore", MCPDeprecationWarning)
-        provider = ClientCredentialsOAuthProvider(
-            plan.url,
-            memory,
-            client_id=oauth.client_id or "",
-            client_secret=oauth.client_secret or "",
-            scope=" ".join(oauth.scopes) or None,
-            issuer=oauth.issuer,
-        )
+        if oauth.private_key is not None:
+            sign = _signer(plan, oauth, oauth.private_key)
+            provider = PrivateKeyJWTOAuthProvider(plan.url, memory, assertion_provider=sign, **common)
+        else:
+            secret = oauth.client_secret or ""
+            provider = ClientCredentialsOAuthProvider(plan.url, memory, client_secret=secret, **common)
     return await _run(plan, provider, memory, wall_clock)
+
+
+def _signer(plan: LaunchPlan, oauth: OAuthPlan, key: str) -> Callable[[str], Awaitable[str]]:
+    """Signs what a client says of itself for one authorization server (RFC 7523)."""
+    name = oauth.client_id or ""
+    # A variable holds a key on one line as often as not.
+    text = key if "\n" in key else key.replace("\\n", "\n")
+    parameters = SignedJWTParameters(
+        issuer=name, subject=name, signing_key=text, signing_algorithm=oauth.signing_algorithm or "RS256"
+    )
+    sign = parameters.create_assertion_provider()
+
+    async def assertion(audience: str) -> str:
+        try:
+            return await sign(audience)
+        except Exception:
+            # Of the libraries below; what they say may quote the key.
+            raise AuthError(
+                f"the private key of {plan.bundle_id} cannot sign by {parameters.signing_algorithm}",
+                code="bad_key",
+                bundle_id=plan.bundle_id,
+            ) from None
+
+    return assertion
 
 
 async def _run(
@@ -138,10 +171,12 @@ async def _run(
 def _grant(provider: OAuthClientProvider, tokens: OAuthToken, now: float) -> Grant:
     context = provider.context
     client, metadata = context.client_info, context.oauth_metadata
+    is_signed = client is not None and client.token_endpoint_auth_method == "private_key_jwt"
     with_resource = context.should_include_resource_param(context.protocol_version)
     return Grant(
         access_token=tokens.access_token,
-        refresh_token=tokens.refresh_token,
+        # Who signs gets a new grant as easily as a renewed one.
+        refresh_token=None if is_signed else tokens.refresh_token,
         expires_at=None if tokens.expires_in is None else now + tokens.expires_in,
         scope=tokens.scope,
         token_endpoint=None if metadata is None else str(metadata.token_endpoint),

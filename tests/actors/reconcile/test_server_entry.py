@@ -13,6 +13,7 @@ from smcp_runtime.actors.tools.vrl import EngineMissing
 spec = pytest.mark.spec
 STDIO = {"name": "s", "type": "stdio", "server_parameters": {"command": "c"}}
 HTTP = {"name": "s", "type": "streamable", "server_parameters": {"url": "https://h/mcp"}}
+SIGNED = {"type": "clientCredentialsJwt", "client_id": "c", "private_key_input": "k"}
 
 
 def entry(raw: dict[str, Any], key: str | None = None) -> ServerEntry:
@@ -201,6 +202,18 @@ class TestFaults:
             (
                 {**HTTP, "oauth": {"mode": {"type": "client_credentials", "clientSecretInput": "s"}}},
                 ("e.oauth.mode.clientId", "missing"),
+            ),
+            (
+                {**HTTP, "oauth": {"mode": {"type": "private_key_jwt", "clientId": "c"}}},
+                ("e.oauth.mode.privateKeyInput", "missing"),
+            ),
+            (
+                {**HTTP, "oauth": {"mode": {**SIGNED, "clientSecretInput": "s"}}},
+                ("e.oauth.mode.clientSecretInput", "unknown_key"),
+            ),
+            (
+                {**HTTP, "oauth": {"mode": {**SIGNED, "signingAlgorithm": "none"}}},
+                ("e.oauth.mode.signingAlgorithm", "bad_choice"),
             ),
             (
                 {**HTTP, "oauth": {"mode": {"type": "authorizationCode", "client_secret": "s"}}},

@@ -10,6 +10,8 @@ import anyio
 import httpx2
 import msgspec
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from smcp_runtime.actors.mcp.failures import AuthorizationFailed, UpstreamFailed
 from smcp_runtime.actors.mcp.oauth.credentials import authorizer, credentials_from
@@ -242,6 +244,75 @@ class TestMachine:
             await client.status()
         assert caught.value.code == 4006
         assert "sk-robot" not in str(caught.value)
+
+
+def key_pair(kind: str) -> tuple[str, str]:
+    """A new private key and its public half, as PEM."""
+    key = ec.generate_private_key(ec.SECP256R1()) if kind == "ES256" else rsa.generate_private_key(65_537, 2_048)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return private.decode(), public.decode()
+
+
+class TestSigning:
+    """A client that signs what it says of itself, in place of a secret (RFC 7523)."""
+
+    def client(self, world: World, key: str, algorithm: str = "ES256") -> Client:
+        return Client(
+            world,
+            grant="client_credentials",
+            client_id="robot",
+            private_key=key,
+            signing_algorithm=algorithm,
+            issuer=world.issuer,
+        )
+
+    @spec("R-MCP-25")
+    @pytest.mark.parametrize("algorithm", ["ES256", "RS256"])
+    async def test_it_is_granted_a_token_and_again_when_that_is_revoked(self, world: World, algorithm: str) -> None:
+        private, world.keys["robot"] = key_pair(algorithm)
+        client = self.client(world, private, algorithm)
+        assert await client.status() == 200
+        world.revoke()
+        assert await client.status() == 200
+        assert (world.pages, len(world.asked)) == ([], 2)
+        first, second = (form["client_assertion"] for form in world.asked)
+        assert first != second
+        assert not any(private in str(part) for part in (world.asked, client.store))
+
+    async def test_a_key_on_one_line_is_the_same_key(self, world: World) -> None:
+        private, world.keys["robot"] = key_pair("ES256")
+        assert await self.client(world, private.replace("\n", "\\n")).status() == 200
+
+    @pytest.mark.parametrize(("key", "algorithm"), [("no key at all", "ES256"), ("", "RS256"), (None, "RS256")])
+    async def test_a_key_that_cannot_sign_is_an_authorization_failure_that_says_so(
+        self, world: World, key: str | None, algorithm: str
+    ) -> None:
+        private, world.keys["robot"] = key_pair("ES256")
+        client = self.client(world, private if key is None else key, algorithm)
+        with pytest.raises(AuthorizationFailed, match=f"the private key of web cannot sign by {algorithm}") as caught:
+            await client.status()
+        assert caught.value.code == 4006
+        assert world.asked == []
+
+    async def test_one_that_somebody_else_signed_for_is_refused(self, world: World) -> None:
+        private, _ = key_pair("ES256")
+        _, world.keys["robot"] = key_pair("ES256")
+        with pytest.raises(AuthorizationFailed, match="refused"):
+            await self.client(world, private).status()
+
+    async def test_it_says_nothing_to_another_authorization_server_than_its_own(self, world: World) -> None:
+        private, world.keys["robot"] = key_pair("ES256")
+        client = self.client(world, private)
+        assert client.plan.oauth is not None
+        elsewhere = msgspec.structs.replace(client.plan.oauth, issuer="https://another.example")
+        client.plan = msgspec.structs.replace(client.plan, oauth=elsewhere)
+        client.restart()
+        with pytest.raises(AuthorizationFailed):
+            await client.status()
+        assert world.asked == []
 
 
 class TestLoopback:
