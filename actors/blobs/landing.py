@@ -22,6 +22,11 @@ _FINISHED = re.compile(r"[0-9a-f]{32}(_[A-Za-z0-9._-]{1,64})?")
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
+def has_staging(configured: str) -> bool:
+    """Whether uploads have ever been staged in this landing root."""
+    return os.path.isabs(configured) and os.path.isdir(os.path.join(configured, STAGING))
+
+
 class LandingRoot:
     """An opened landing root; made (0700) when it is missing.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import uuid
 from collections.abc import Callable, Mapping
@@ -13,8 +14,9 @@ import anyio
 import anyio.to_thread
 
 from ...wire.blobs import PutBlobRet
+from ...wire.errors import PeerError
 from ...wire.payload import upload_refused
-from .landing import LandingRoot, Part
+from .landing import LandingRoot, Part, has_staging
 from .uploads import Declaration, Refusal, Session, UploadLimits, first_chunk, later_chunk
 
 logger = logging.getLogger(__name__)
@@ -52,6 +54,7 @@ class UploadDesk:
         self._clock = clock
         self._threads = threads
         self._root: LandingRoot | None = None
+        self._opening = anyio.Lock()
         self._open: dict[str, _Open] = {}
         self._starting = 0
 
@@ -72,8 +75,15 @@ class UploadDesk:
                 await self._end(one)
 
     async def expire(self) -> None:
-        """Ends sessions that are idle or too old, and landed files that are due; runs for ever, the owner's task."""
+        """Ends sessions that are idle or too old, and landed files that are due; runs for ever, the owner's task.
+
+        Begins with what an earlier life left behind, and looks again when even its last chunk is old (C-UP-29).
+        """
+        look_at = self._clock()
         while True:
+            if self._root is None or self._clock() >= look_at:
+                look_at = self._clock() + self._limits.idle
+                await self._collect()
             await anyio.sleep(min(5.0, self._limits.idle / 4))
             await self.discard(lambda session: session.expired(self._clock(), self._limits))
             if self._root is not None and self._limits.finished_kept is not None:
@@ -169,18 +179,29 @@ class UploadDesk:
         if self._open.pop(one.session.upload_id, None) is not None:
             await self._in_thread(one.part.discard)
 
+    async def _collect(self) -> None:
+        """Deletes parts nobody writes to any more; a root without any is neither opened nor made for it."""
+        configured = self._landing_root()
+        if self._root is None and configured is not None and await self._in_thread(has_staging, configured):
+            with contextlib.suppress(PeerError):
+                await self._usable_root()
+        if self._root is not None:
+            with contextlib.suppress(OSError):
+                await self._in_thread(self._root.collect, set(self._open), self._limits.idle)
+
     async def _usable_root(self) -> LandingRoot:
         """The opened root. Whatever is wrong with it, the Agent hears only that uploads are forbidden (C-UP-4)."""
-        if self._root is None:
-            configured = self._landing_root()
-            if configured is None:
-                raise upload_refused("forbidden").to_error()
-            try:
-                self._root = await self._in_thread(LandingRoot, configured)
-            except OSError as error:
-                logger.warning("the landing root cannot be used: %s", error.strerror)
-                raise upload_refused("forbidden").to_error() from None
-        return self._root
+        async with self._opening:
+            if self._root is None:
+                configured = self._landing_root()
+                if configured is None:
+                    raise upload_refused("forbidden").to_error()
+                try:
+                    self._root = await self._in_thread(LandingRoot, configured)
+                except OSError as error:
+                    logger.warning("the landing root cannot be used: %s", error.strerror)
+                    raise upload_refused("forbidden").to_error() from None
+            return self._root
 
     async def _in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
         return await anyio.to_thread.run_sync(partial(function, *arguments), limiter=self._threads)

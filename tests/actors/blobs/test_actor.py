@@ -225,6 +225,17 @@ class TestDownload:
 
 
 class TestSpool:
+    @pytest.mark.spec("C-BLOB-32")
+    async def test_what_nobody_used_for_long_is_collected_at_the_start(self, stage: Stage) -> None:
+        await stage.begin()
+        await stage.spool()
+        old = stage.spooled / hashlib.sha256(DATA).hexdigest()
+        os.utime(old, (1.0, 1.0))
+        await stage.again()
+        with anyio.fail_after(5):
+            while old.exists():  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+
     @pytest.mark.spec("C-BLOB-30")
     async def test_equal_contents_are_kept_once_in_private_files(self, stage: Stage) -> None:
         await stage.begin()
@@ -348,11 +359,21 @@ class TestUpload:
         assert await stage.put_refused(**declared(b"data", sha256="0" * 64)) == "integrity"
         assert stage.parts() == stage.landed() == []
 
-    @pytest.mark.spec("C-UP-7", "C-UP-10", "W-BLOB-5")
-    @pytest.mark.parametrize("wrong", [{"chunk_offset": 3}, {"blob": "?"}, {"total_size": 10**12}])
-    async def test_a_refused_first_chunk_leaves_no_session_and_no_file(self, stage: Stage, wrong: Any) -> None:
-        await stage.begin(uploads=UploadLimits(most_open=1))
-        await stage.put_refused(**declared(b"data", b"da", **wrong))
+    @pytest.mark.spec("C-UP-7", "C-UP-6", "C-UP-10", "W-BLOB-5")
+    @pytest.mark.parametrize(
+        ("wrong", "reason"),
+        [
+            ({"chunk_offset": 3}, "range"),
+            ({"blob": "?"}, "invalid_declaration"),
+            ({"total_size": 2**61}, "too_large"),
+            ({"total_size": 2**60}, "io_error"),  # more than any disk has room for
+        ],
+    )
+    async def test_a_refused_first_chunk_leaves_no_session_and_no_file(
+        self, stage: Stage, wrong: Any, reason: str
+    ) -> None:
+        await stage.begin(uploads=UploadLimits(most_open=1, most_bytes=2**60))
+        assert await stage.put_refused(**declared(b"data", b"da", **wrong)) == reason
         assert stage.parts() == []
         assert (await stage.put(**declared(b"data", b"da")))["upload_id"]
 
@@ -364,7 +385,7 @@ class TestUpload:
         done = await stage.put(upload_id=upload, chunk_offset=3, eof=True, blob=b64(b"def"))
         assert contents(done) == b"abcdef"
 
-    @pytest.mark.spec("C-UP-15", "C-UP-26", "C-SEC-32")
+    @pytest.mark.spec("C-UP-15", "C-SEC-32")
     async def test_too_many_bytes_discard_the_session(self, stage: Stage) -> None:
         await stage.begin()
         upload = (await stage.put(**declared(b"abcdef", b"abc")))["upload_id"]
@@ -422,6 +443,28 @@ class TestUpload:
         await stage.put(**declared(b"y"))
         assert sorted(path.name[0] for path in staging.iterdir()) == ["b", "c", "d", "n"]
 
+    @pytest.mark.spec("C-UP-29")
+    async def test_what_an_earlier_life_left_behind_is_collected_before_any_upload(self, stage: Stage) -> None:
+        staging = stage.landing / ".a2c-upload"
+        staging.mkdir(parents=True)
+        stale, fresh = staging / ("a" * 32 + ".part"), staging / ("b" * 32 + ".part")
+        for path in (stale, fresh):
+            path.write_text("x")
+        os.utime(stale, (1.0, 1.0))
+        await stage.begin(uploads=UploadLimits(idle=0.5))
+        with anyio.fail_after(5):
+            while stale.exists():  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+            assert fresh.exists(), "somebody may be writing to it"
+            while fresh.exists():  # noqa: ASYNC110
+                await anyio.sleep(0.05)
+
+    @pytest.mark.spec("C-UP-29", "C-UP-4")
+    async def test_looking_for_leftovers_makes_no_directory(self, stage: Stage) -> None:
+        await stage.begin(uploads=UploadLimits(idle=0.1))
+        await anyio.wait_all_tasks_blocked()
+        assert not stage.landing.exists()
+
     @pytest.mark.spec("C-UP-24", "D-38")
     async def test_landed_files_go_only_where_the_option_says_so(self, stage: Stage) -> None:
         await stage.begin(uploads=UploadLimits(idle=0.2, finished_kept=3600.0))
@@ -441,6 +484,24 @@ class TestUpload:
         await stage.put(**declared(b"abcdef", b"abc"))
         await stage.supervisor.stop_child(BLOBS)
         assert stage.parts() == []
+
+    @pytest.mark.spec("C-UP-30")
+    async def test_chunks_of_one_upload_are_taken_one_after_another(self, stage: Stage) -> None:
+        await stage.begin()
+        pieces = [bytes([number]) * 100_000 for number in range(8)]
+        whole = b"".join(pieces)
+        upload = (await stage.put(**declared(whole, b"")))["upload_id"]
+        answers: list[dict[str, Any]] = []
+
+        async def send(number: int) -> None:
+            offset, eof = number * 100_000, number == len(pieces) - 1
+            answers.append(await stage.put(upload_id=upload, chunk_offset=offset, eof=eof, blob=b64(pieces[number])))
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(len(pieces)):
+                tasks.start_soon(send, number)
+        assert [answer["chunk_offset"] for answer in answers] == [number * 100_000 for number in range(8)]
+        assert contents(answers[-1]) == whole
 
     @pytest.mark.spec("C-UP-30", "C-UP-24")
     async def test_uploads_run_side_by_side(self, stage: Stage) -> None:
