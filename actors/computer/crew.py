@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from typing import TypeVar
-from urllib.parse import quote
 
 import anyio
 import anyio.to_thread
@@ -28,19 +27,16 @@ from ...wire.messages.socket import Disconnect, GetLinkStatus, LinkChanged, Link
 from ..finder import Resolver
 from ..kernel import ChildSpec
 from ..kernel.house import House
-from ..mcp.actor import McpSupervisor
 from ..mcp.oauth.browser import shown_by
-from ..mcp.oauth.credentials import authorizer, credentials_from
+from ..mcp.oauth.credentials import authorizer
 from ..mcp.oauth.vault import Vault
-from ..mcp.opener import Opener
-from ..mcp.process_record import ProcessRecords
 from ..ops.actor import OpsActor
 from ..ops.operations import Operations
 from ..reconcile import directories
 from ..reconcile.actor import ReconcileActor
 from ..reconcile.files.atomic import make_private_directory
 from ..reconcile.held import Held
-from ..reconcile.keeper import InlineServers, address_of, bundle_id_of
+from ..reconcile.keeper import address_of, bundle_id_of
 from ..reconcile.loading import load_all, settings_of
 from ..reconcile.options import RuntimeOptions
 from ..reconcile.overview import Overview
@@ -52,6 +48,7 @@ from ..socket.standing import Wish
 from ..tools.actor import ToolActor
 from .channels import SLICES, channel_specs, tool_settings
 from .health_hook import HealthHook
+from .hosting import Grounds, Hosting
 from .log_guard import guarded
 from .metrics_hook import MetricsHook
 
@@ -140,22 +137,23 @@ class Crew:
         """
         await _read_files(held, options)
         vault = Vault(token_store_of(options, directories.resolve(options).state, held.tokens), held.registry)
-        opener = await _opener(held.config.name, options, vault)
+        grounds = await Grounds.prepare(held.config.name, options)
         authorize = authorizer(vault, shown_by(options.browser))
         house = await House.open(operations.tally, make_bus)
         operations.attach(house.bus, house.supervisor)
         overview = Overview(house.bus, on_change=on_change, on_link=on_link, on_actor=on_actor)
         crew = cls(house, overview, held, options, operations)
-        servers = InlineServers(house.supervisor, lambda bundle_id: McpSupervisor(bundle_id, opener))
+        hosting = Hosting(house, grounds, vault, options, operations)
         settings = socket_settings(held, options)
         try:
+            await hosting.open()
             for spec in (
                 *ops_specs(operations, options),
                 *channel_specs(held, options, office=lambda: wish().office or "", resolver=resolver),
                 ChildSpec(TOOLS, lambda: ToolActor(tool_settings(options), confirmation=options.tool_confirmation)),
                 ChildSpec(
                     RECONCILE,
-                    lambda: ReconcileActor(held, servers, options, slices=SLICES, authorize=authorize),
+                    lambda: ReconcileActor(held, hosting.servers, options, slices=SLICES, authorize=authorize),
                     start_timeout=START_LIMIT + FETCHES * options.git_timeout_s,
                 ),
                 ChildSpec(
@@ -270,18 +268,6 @@ async def _read_files(held: Held, options: RuntimeOptions) -> None:
     held.loaded = await anyio.to_thread.run_sync(load_all, options)
     held.settings = settings_of(held.config, held.loaded)
     await anyio.to_thread.run_sync(make_private_directory, directories.resolve(options).home)
-
-
-async def _opener(name: str, options: RuntimeOptions, vault: Vault) -> Opener:
-    """What servers are opened with; what a Computer that was killed left running is ended first (DEC-8)."""
-    state = directories.resolve(options).state
-    records = ProcessRecords(state / "processes")
-    swept = await anyio.to_thread.run_sync(records.sweep)
-    if swept:
-        logger.warning("ended what an earlier run left behind: %s", ", ".join(swept))
-    # A name may hold what a path may not.
-    logs = state / "logs" / quote(name, safe=" ").replace(".", "%2E")
-    return Opener(records=records, log_folder=logs, credentials=credentials_from(vault))
 
 
 def _failure(task: asyncio.Task[None]) -> BaseException | None:

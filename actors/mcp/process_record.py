@@ -64,11 +64,11 @@ class ProcessRecords:
     """The records of one Computer home.
 
     Args:
-        folder: Made when needed, readable by its owner only.
+        folder: Made when needed, readable by its owner only; also an attribute.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
 
     def add(self, bundle_id: str, guard: int, server: int) -> Path | None:
         """Records a server that has just started; the path to give to `remove`.
@@ -79,10 +79,10 @@ class ProcessRecords:
         owner, guarding, serving = identities
         if owner is None or guarding is None or serving is None:
             return None
-        path = self._folder / f"{guard}-{server}.json"
+        path = self.folder / f"{guard}-{server}.json"
         record = ProcessRecord(bundle_id, owner, guarding, serving)
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             beside = path.with_suffix(".new")
             beside.write_bytes(msgspec.json.encode(record))
             beside.replace(path)
@@ -102,7 +102,7 @@ class ProcessRecords:
         Records of a living Computer are left alone, so two of them may share a home.
         """
         ended: list[str] = []
-        for path in sorted(self._folder.glob("*.json")):
+        for path in sorted(self.folder.glob("*.json")):
             try:
                 record = msgspec.json.decode(path.read_bytes(), type=ProcessRecord)
             except (OSError, msgspec.DecodeError):

@@ -13,7 +13,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import IO
 import anyio
 
 from ...wire.errors import StartupError
+from .exit_watch import watch_exit
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 GRACE = 2.0
@@ -53,7 +53,7 @@ class ServerProcess:
         self._control = control
         self._loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = self._loop.create_future()
-        self._watch_exit()
+        watch_exit(launched, self._settle)
 
     @property
     def returncode(self) -> int | None:
@@ -102,26 +102,6 @@ class ServerProcess:
         for pipe in (self.stdin, self.stdout, self.stderr):
             with suppress(OSError):
                 pipe.close()
-
-    def _watch_exit(self) -> None:
-        """Reaps the launcher when it ends, without a thread where the system has process descriptors."""
-        try:
-            descriptor = os.pidfd_open(self.guard)
-        except (AttributeError, OSError):
-            threading.Thread(target=self._wait_in_thread, name=f"wait-{self.guard}", daemon=True).start()
-            return
-
-        def ended() -> None:
-            self._loop.remove_reader(descriptor)
-            os.close(descriptor)
-            self._settle(self._launched.wait())
-
-        self._loop.add_reader(descriptor, ended)
-
-    def _wait_in_thread(self) -> None:
-        status = self._launched.wait()
-        with suppress(RuntimeError):  # the loop is closed: nobody is waiting any more
-            self._loop.call_soon_threadsafe(self._settle, status)
 
     def _settle(self, status: int) -> None:
         self._control.close()

@@ -285,9 +285,10 @@ class ReconcileActor(Following, PluginDesk, ServerDesk, InputDesk):
             self._degradations.close("server", bundle_id)
         self._adopt(picture)
         number = await self._committer.commit()
-        for bundle_id in (*wanted.stop, *wanted.start, *wanted.restart):
+        restarting = tuple(dict.fromkeys((*wanted.restart, *self._lanes.moved())))
+        for bundle_id in (*wanted.stop, *wanted.start, *restarting):
             self.tasks.start_soon(self._lanes.settle, bundle_id, name=f"settle {bundle_id}")
-        restart = tuple(bundle_id for bundle_id in wanted.restart if bundle_id not in failed)
+        restart = tuple(bundle_id for bundle_id in restarting if bundle_id not in failed)
         return ChangeResult(number, wanted.start, wanted.stop, restart, wanted.remeta, failed)
 
     async def _prepare(self, wanted: Plan, picture: Picture) -> tuple[str, ...]:

@@ -42,6 +42,16 @@ def resolve(options: RuntimeOptions, *, user_home: str | None = None, platform: 
     )
 
 
+def bus_keys(options: RuntimeOptions) -> Path | None:
+    """Where the keys of the bus lie: where it was said, else `bus-keys` beside the user's settings for an endpoint
+    that cannot do without; `None` for none."""
+    if options.bus_keys is not None:
+        return _expanded(options.bus_keys, home_of_user(options.environ))
+    if options.bus is not None and options.bus.startswith("tcp://"):
+        return resolve(options).user_config / "bus-keys"
+    return None
+
+
 def home_of_user(environ: Mapping[str, str]) -> str:
     """The home directory as the given environment sees it."""
     named = environ.get("USERPROFILE" if os.name == "nt" else "HOME", "")

@@ -15,6 +15,7 @@ from .candidates import Value
 from .computer_config import ComputerConfig
 from .inputs import Definition
 from .loading import Loaded
+from .policies import Placement
 from .scopes.settings import Settings
 from .server_entry import ServerEntry
 from .server_facts import ServerFacts
@@ -29,9 +30,10 @@ class Held(msgspec.Struct):
         loaded: What was read from disk; `None` before.
         settings: Settings of all scopes, as they count now.
         mounts: Servers mounted for this run, by bundle_id (R-CORE-9).
-        stopped: Servers stopped by hand; everything else that may run is wanted.
         defined: Inputs defined for this run, by id.
+        stopped: Servers stopped by hand; everything else that may run is wanted.
         launched: What each server was last started from (`launch_shape`), by bundle_id.
+        placed: Where each server's actor was started, by bundle_id.
         servers: The set as it is; a commit shows it.
         facts: What servers said last.
         commit: Number of the last commit.
@@ -48,9 +50,10 @@ class Held(msgspec.Struct):
     loaded: Loaded | None = None
     settings: Settings = Settings()
     mounts: dict[str, ServerEntry] = {}
+    defined: dict[str, Definition] = {}
     stopped: set[str] = msgspec.field(default_factory=set)
     launched: dict[str, tuple[Any, ...]] = {}
-    defined: dict[str, Definition] = {}
+    placed: dict[str, Placement] = {}
     servers: dict[str, SetEntry] = {}
     facts: ServerFacts = msgspec.field(default_factory=ServerFacts)
     commit: int = 0
@@ -72,7 +75,7 @@ class Held(msgspec.Struct):
 
     def halted(self) -> None:
         """Forgets what belongs to servers that ran; intents stay."""
-        self.servers, self.launched = {}, {}
+        self.servers, self.launched, self.placed = {}, {}, {}
         self.stopped.clear()
         self.facts = ServerFacts()
         self.is_running = False

@@ -74,6 +74,7 @@ class Lanes:
         self._ended = ended
         self._locks: dict[str, anyio.Lock] = {}
         self._prepared: dict[str, tuple[LaunchPlan, LaunchShape]] = {}
+        self._unheard: set[str] = set()
         self._is_halting = False
 
     # -- plans --------------------------------------------------------------------------
@@ -110,7 +111,9 @@ class Lanes:
                     await self._bring_up(bundle_id)
                 elif bundle_id in self._keeper.children():
                     await self._retire(bundle_id, self._drain)
+                self._unheard.discard(bundle_id)
             except SmcpError as error:
+                self._unheard.add(bundle_id)
                 logger.warning("%s could not be brought up: %s", bundle_id, error.code)
                 self._could_not(bundle_id, error)
             finally:
@@ -142,6 +145,18 @@ class Lanes:
     def actor_died(self, bundle_id: str) -> None:
         """The actor lost what it was told; its next life is told again."""
         self._held.launched.pop(bundle_id, None)
+
+    def missed_its_order(self, bundle_id: str) -> bool:
+        """Whether its actor was not there, or did not answer, when it was last told what is wanted."""
+        return bundle_id in self._unheard
+
+    def moved(self) -> tuple[str, ...]:
+        """Servers whose actor is elsewhere than it is placed now."""
+        return tuple(
+            bundle_id
+            for bundle_id, placement in sorted(self._held.placed.items())
+            if self._may_live(bundle_id) and self._placement_of(bundle_id) != placement
+        )
 
     async def ask_again(self, bundle_id: str) -> ServerStatus | None:
         """What a server's actor says of itself now, and its listings once more; `None` when it does not answer."""
@@ -195,11 +210,18 @@ class Lanes:
             logger.info("%s did not stop by itself: %s", bundle_id, error.code)
         await self._keeper.stop_child(bundle_id)
         self._held.launched.pop(bundle_id, None)
+        self._held.placed.pop(bundle_id, None)
         self._ended(bundle_id)
 
     async def _ensure_child(self, bundle_id: str) -> None:
-        if bundle_id not in self._keeper.children():
-            await self._keeper.start_child(bundle_id, self._placement_of(bundle_id))
+        """Sees to it that its actor is where it is placed; one that has to move ends first."""
+        placement = self._placement_of(bundle_id)
+        if bundle_id in self._keeper.children():
+            if self._held.placed.get(bundle_id, placement) == placement:
+                return
+            await self._retire(bundle_id, self._drain)
+        self._held.placed[bundle_id] = placement
+        await self._keeper.start_child(bundle_id, placement)
 
     async def _order(self, bundle_id: str, order: Ask[ServerStatus], beside: float | None = None) -> ServerStatus:
         limit = CONTROL_LIMIT + (self._drain if beside is None else beside)

@@ -51,6 +51,12 @@ class RuntimeOptions:
             of a secret store; `None` for the keyring, and memory where there is none (R-MCP-25).
         browser: Shows a person the page on which a server is authorized: its bundle_id and a URL; `None` for the
             browser of this machine.
+        placement: Where servers run that say nothing else: `inline`, `process` or `external`. `server_limits` goes
+            before it.
+        bus: Endpoint of the hub for workers, `ipc:///path` or `tcp://host:port`; `None` for a private one, which
+            external workers cannot find.
+        bus_keys: Directory of the hub's key pair and of the public keys of external workers; `None` for `bus-keys`
+            beside the user's settings with `tcp://`, and for none with `ipc://`, which its directory protects.
         server_approval: Asked with a `PendingApproval`; answers `approve`, `deny`, `approve_all` or `None` (R-GATE-12).
         approve_all_servers: Approves every server of project files, in this run only.
         auth_payload_provider: Value or callable evaluated at every handshake; excludes `connection.auth`.
@@ -112,6 +118,7 @@ class RuntimeOptions:
     max_concurrent_per_launcher: int = 2
     placement: Placement = "inline"
     bus: str | None = None
+    bus_keys: str | None = None
     ops: str | None = None
     ops_token: str | None = field(default=None, repr=False)
     skill_mount_roots: Sequence[str] = ()
@@ -273,7 +280,8 @@ def _check_choices(options: RuntimeOptions, findings: Findings) -> None:
         findings.add("placement", f"must be one of {', '.join(PLACEMENTS)}", code="bad_choice")
     if options.bus is not None and not _ENDPOINT.fullmatch(options.bus):
         findings.add("bus", "must be an ipc:// or tcp:// endpoint", code="bad_endpoint")
-    if options.bus is None and options.placement == "external":
+    wanted = options.server_limits.get("placement", options.placement)
+    if options.bus is None and wanted == "external":
         findings.add("placement", "external needs a bus endpoint", code="no_bus")
     if options.ops is not None:
         match = _HOST_PORT.fullmatch(options.ops)

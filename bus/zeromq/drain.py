@@ -8,6 +8,7 @@ whether it has input. Nothing here ever blocks; what cannot be sent at once has 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,11 @@ import zmq
 from zmq.backend import Socket as _Bare
 
 from .watch import watch
+
+try:
+    import sniffio
+except ModuleNotFoundError:  # anyio then does without it, too
+    sniffio = None
 
 BATCH = 256
 """Messages received in one turn of the loop, so that a busy peer leaves turns for others."""
@@ -47,7 +53,8 @@ class Drain:
         self._loop = asyncio.get_running_loop()
         self._scheduled = False
         self._closed = False
-        self._watch = watch(int(socket.getsockopt(zmq.FD)), self._turn)
+        self._context = _context()
+        self._watch = self._context.run(watch, int(socket.getsockopt(zmq.FD)), self._turn)
         # What arrived before the descriptor was watched has used up its edge.
         self._again()
 
@@ -80,7 +87,7 @@ class Drain:
 
     def _again(self) -> None:
         self._scheduled = True
-        self._loop.call_soon(self._turn)
+        self._loop.call_soon(self._turn, context=self._context)
 
     def _turn(self) -> None:
         self._scheduled = False
@@ -112,6 +119,17 @@ class Drain:
             frame = _receive(socket, _LAST, False)
             frames.append(frame.bytes)
         return frames, user
+
+
+def _context() -> contextvars.Context:
+    """The context of callbacks that may start tasks: they run in none, so anyio has to be told which loop that is.
+
+    Under `anyio.run` it knows; under `asyncio.run`, which applications use, it asks for the current task.
+    """
+    context = contextvars.copy_context()
+    if sniffio is not None:
+        context.run(sniffio.current_async_library_cvar.set, "asyncio")
+    return context
 
 
 def _user(frame: zmq.Frame) -> str:

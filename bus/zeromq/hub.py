@@ -141,6 +141,13 @@ class ZmqHub:
         now = self._bus.now()
         return tuple(session.status(self._nodes.addresses_of(session), now) for session in self._nodes.sessions())
 
+    def dismiss(self, name: str, why: str) -> None:
+        """Ends the connection of a node, if it has one; it may greet again."""
+        session = self._nodes.named(name)
+        if session is not None:
+            self._nodes.say(session, frames.Bye(why))
+            self._lose(session, why)
+
     # -- socket ---------------------------------------------------------------------------
 
     def _close(self) -> None:

@@ -21,7 +21,7 @@ import msgspec
 from ....wire.errors import AuthError, NetworkError
 from ..failures import AuthorizationFailed, UpstreamFailed
 from .grant import Grant, renewal_form, renewed
-from .vault import Vault
+from .vault import Grants
 
 UNAUTHORIZED = 401
 
@@ -39,7 +39,7 @@ class Bearer(httpx2.Auth):
     """
 
     def __init__(
-        self, vault: Vault, key: str, obtain: Obtain | None = None, wall_clock: Callable[[], float] = time.time
+        self, vault: Grants, key: str, obtain: Obtain | None = None, wall_clock: Callable[[], float] = time.time
     ) -> None:
         self._vault = vault
         self._key = key

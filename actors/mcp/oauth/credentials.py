@@ -11,13 +11,13 @@ from ....wire.messages.mcp import LaunchPlan
 from .bearer import Bearer
 from .grant import key_of
 from .obtain import by_itself, with_a_person
-from .vault import Vault
+from .vault import Grants, Vault
 
 Authorize = Callable[[LaunchPlan], Awaitable[None]]
 """Has a server authorized, with whoever sits at this machine if it takes a person."""
 
 
-def credentials_from(vault: Vault) -> Callable[[LaunchPlan], httpx2.Auth | None]:
+def credentials_from(vault: Grants) -> Callable[[LaunchPlan], httpx2.Auth | None]:
     """What `Opener` asks for the authorization of a plan; `None` where there is none to be had."""
 
     def credentials(plan: LaunchPlan) -> httpx2.Auth | None:

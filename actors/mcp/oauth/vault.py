@@ -43,6 +43,18 @@ class Register(Protocol):
         ...
 
 
+class Grants(Protocol):
+    """Grants by key, as whoever uses one sees them."""
+
+    async def load(self, key: str) -> Grant | None:
+        """The grant under a key."""
+        ...
+
+    async def save(self, key: str, grant: Grant) -> None:
+        """Keeps a grant."""
+        ...
+
+
 class Vault:
     """The grants of one Computer. What its store cannot keep lives as long as this does."""
 
@@ -55,13 +67,13 @@ class Vault:
         """The grant under a key; the store is asked once."""
         if key not in self._kept:
             text = await self._store.get(key)
-            self._remember(key, _read(text))
+            self._remember(key, read_grant(text))
         return self._kept[key]
 
     async def save(self, key: str, grant: Grant) -> None:
         """Keeps a grant."""
         self._remember(key, grant)
-        if not await self._store.put(key, _encode(grant).decode()):
+        if not await self._store.put(key, sealed(grant)):
             logger.info("an authorization is kept for this run only")
 
     async def forget(self, key: str) -> bool:
@@ -75,7 +87,13 @@ class Vault:
         self._register.use(key, grant.secrets if grant is not None else ())
 
 
-def _read(text: str | None) -> Grant | None:
+def sealed(grant: Grant) -> str:
+    """A grant as text."""
+    return _encode(grant).decode()
+
+
+def read_grant(text: str | None) -> Grant | None:
+    """The grant in a text; `None` for none, or for what is none."""
     try:
         return None if text is None else _decode(text.encode())
     except msgspec.DecodeError:

@@ -176,7 +176,7 @@ async def test_random_frames_at_a_node_change_nothing(private: Path) -> None:
                 rogue.send_multipart([identity, *next(messages)])
                 if number % 100 == 0:
                     await until(lambda: _drained(rogue))
-            question = frames.carry(Envelope("ask", "BusEcho", A, body=encode(BusEcho("end"))[0]), 1, 0.0)
+            question = frames.carry(Envelope("ask", "BusEcho", A, body=encode(BusEcho("end"))[0]), 10**9, 0.0)
             rogue.send_multipart([identity, *question])
             await until(lambda: receiver.texts == ["end"])
             assert worker.addresses() == (A,)

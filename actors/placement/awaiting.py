@@ -1,0 +1,87 @@
+"""The life of a server's actor at an external worker: waited for, and over when the worker's connection is.
+
+Somebody else starts and ends that process. Until one comes the server waits, which its status
+says; when one goes the actor has died, and its next life is that at the next worker.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from ...bus import Bus
+from ...wire.envelope import Address
+from ...wire.messages.mcp import ServerStatus, ServerStatusChanged
+from ..kernel import Perished
+from .report import Sum
+from .roster import Place
+from .site import Site
+
+WAITING = "waiting for a worker"
+CODE = "no_worker"
+
+
+class AwaitedLife:
+    """Implements `kernel.Incarnation`.
+
+    Args:
+        work: Where the reports of this server's workers add up.
+    """
+
+    def __init__(self, bundle_id: str, site: Site, bus: Bus, work: Sum) -> None:
+        self._bundle_id = bundle_id
+        self._site = site
+        self._bus = bus
+        self._work = work
+        self._is_stopping = False
+        self._place: Place | None = None
+
+    async def run(self, *, start_timeout: float, on_up: Callable[[], None]) -> None:
+        """See `Incarnation`; waits for a worker as long as it takes.
+
+        Raises:
+            Perished: The worker has gone.
+        """
+        roster, address = self._site.roster, Address(f"mcp/{self._bundle_id}")
+        place = self._place = roster.open(self._bundle_id, None)
+        try:
+            self._bus.detach(address, WAITING)
+            self._bus.publish(ServerStatusChanged(waiting(self._bundle_id, time.time())))
+            while place.arrival is None and not self._is_stopping:
+                await place.moves()
+            if not self._is_stopping:
+                on_up()
+            while place.lost is None and not self._is_stopping:
+                await place.moves()
+            if not self._is_stopping:
+                raise Perished(f"its worker {place.node} was lost: {place.lost}")
+        finally:
+            roster.close(place)
+            self._site.dismiss(place.node, "the server is not wanted here any more")
+            self._work.over()
+
+    def stop(self, within: float) -> None:
+        self._is_stopping = True
+        if self._place is not None:
+            self._place.ring()
+
+    @property
+    def queued(self) -> int:
+        return self._work.latest.queued
+
+    @property
+    def high_water(self) -> int:
+        return self._work.latest.high_water
+
+    @property
+    def busy(self) -> int:
+        return self._work.latest.busy
+
+    @property
+    def capacity(self) -> int:
+        return self._work.latest.capacity
+
+
+def waiting(bundle_id: str, now: float) -> ServerStatus:
+    """The status of a server no worker has come for. `now` in Unix seconds."""
+    return ServerStatus(bundle_id, "started", "error", "queued", WAITING, "startup", CODE, since=now)

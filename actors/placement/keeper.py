@@ -1,0 +1,101 @@
+"""Keeps the actors of servers wherever they are placed: inline, in processes of their own, at external workers.
+
+The actor and the law of its restarts are the same everywhere; only the life differs that the
+supervisor is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from ...wire.backoff import Backoff
+from ...wire.errors import ConfigValidationError
+from ..kernel import Actor, ChildSpec, Incarnation, RestartPolicy, Supervisor
+from ..reconcile.keeper import address_of
+from ..reconcile.policies import Placement
+from .report import Sum
+
+STOP_TIMEOUT = 6.0
+"""Seconds for the graceful end of an actor, its server included (R-MCP-26)."""
+EXTERNAL = RestartPolicy(Backoff(initial=0.05, longest=5.0), max_restarts=1_000)
+"""A worker that comes and goes is somebody's wish, and waiting for the next one costs nothing: hardly ever parked."""
+
+
+class Elsewhere(Protocol):
+    """Where actors can live outside this process."""
+
+    def life(self, bundle_id: str, placement: Placement, work: Sum) -> Callable[[], Incarnation]:
+        """Makes the lives of a server's actor; their work adds up in `work`."""
+        ...
+
+
+class PlacedServers:
+    """Implements `reconcile.keeper.ServerKeeper`.
+
+    Args:
+        factory: Makes the actor of a server for each of its inline lives.
+        elsewhere: Opens what is needed to place actors elsewhere, once.
+        takes_external: Whether external workers can reach the hub.
+
+    Attributes:
+        work: What the workers of each server did, by bundle_id.
+    """
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        factory: Callable[[str], Actor],
+        elsewhere: Callable[[], Awaitable[Elsewhere]],
+        *,
+        takes_external: bool,
+    ) -> None:
+        self._supervisor = supervisor
+        self._factory = factory
+        self._elsewhere = elsewhere
+        self._takes_external = takes_external
+        self._kept: dict[str, Placement] = {}
+        self.work: dict[str, Sum] = {}
+
+    async def start_child(self, bundle_id: str, placement: Placement) -> None:
+        """Starts it where it is placed; that of an external one is not waited for.
+
+        Raises:
+            ConfigValidationError: External workers cannot reach this Computer (`no_bus`).
+            SmcpError: The hub cannot be opened, or the first start failed; a process is tried again all the same.
+        """
+        if placement == "external" and not self._takes_external:
+            raise ConfigValidationError("external needs a bus endpoint", field="placement", code="no_bus")
+        spec = ChildSpec(address_of(bundle_id), await self._life(bundle_id, placement), stop_timeout=STOP_TIMEOUT)
+        if placement == "process":
+            spec = msgspec.structs.replace(spec, insists=True)
+        elif placement == "external":
+            spec = msgspec.structs.replace(spec, awaited=False, policy=EXTERNAL)
+        self._kept[bundle_id] = placement
+        try:
+            await self._supervisor.start_child(spec)
+        except BaseException:
+            if placement == "inline":
+                self._kept.pop(bundle_id, None)
+            raise
+
+    async def stop_child(self, bundle_id: str) -> None:
+        """Ends it; its numbers stay."""
+        await self._supervisor.stop_child(address_of(bundle_id))
+        self._kept.pop(bundle_id, None)
+
+    def children(self) -> Iterable[str]:
+        """The bundle_ids that have an actor."""
+        return tuple(self._kept)
+
+    def placements(self) -> Mapping[str, Placement]:
+        """Where each actor is kept."""
+        return dict(self._kept)
+
+    async def _life(self, bundle_id: str, placement: Placement) -> Callable[[], Actor | Incarnation]:
+        if placement == "inline":
+            return lambda: self._factory(bundle_id)
+        elsewhere = await self._elsewhere()
+        return elsewhere.life(bundle_id, placement, self.work.setdefault(bundle_id, Sum()))

@@ -1,0 +1,119 @@
+"""Entry point of a spawned worker: `python -m smcp_runtime.actors.placement.spawned DESCRIPTOR`.
+
+Its papers come over the inherited socket. It ends when the Computer says so there, when that
+socket closes, when its parent dies, and when the bus is lost: whatever happens to the Computer,
+no worker stays. With it go its servers, whose launchers watch it as they watch a Computer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+
+import anyio
+
+from ...bus import Bus, Tally
+from ...bus.zeromq import ZmqNode
+from ...wire.redaction import SecretRegistry
+from ..computer.log_guard import guarded
+from . import papers as paperwork
+from .papers import Papers
+from .worker import HubLost, host
+
+PR_SET_PDEATHSIG = 1
+LOST = 75
+"""Exit status after the Computer was lost; 1 after anything else that was not asked for."""
+
+logger = logging.getLogger(__name__)
+
+
+def main() -> None:
+    """Runs the worker and ends the process with a status."""
+    control = int(sys.argv[1])
+    os.set_inheritable(control, False)
+    papers = _receive(control)
+    _die_with_parent(papers.parent)
+    # An interrupt at the terminal is for the Computer, which then ends this process in order.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.basicConfig(level=papers.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        status = runner.run(_work(papers, control))
+    logging.shutdown()
+    # Nothing of ours is left; tearing the interpreter down would take longer than all of it.
+    os._exit(status)
+
+
+async def _work(papers: Papers, control: int) -> int:
+    registry, tally = SecretRegistry(), Tally()
+    stop = anyio.Event()
+    loop = asyncio.get_running_loop()
+    with guarded(registry):
+        loop.add_reader(control, _listen, control, stop)
+        try:
+            async with Bus(tally) as bus, ZmqNode(bus, papers.endpoint, papers.terms.node, keys=papers.keys):
+                await host(bus, papers.terms, stop, tally=tally, registry=registry)
+        except Exception as error:
+            cause = _innermost(error)
+            logger.warning("the worker of %s ends: %s", papers.terms.bundle_id, type(cause).__name__)
+            return LOST if isinstance(cause, HubLost) else 1
+        finally:
+            loop.remove_reader(control)
+    return 0
+
+
+def _listen(control: int, stop: anyio.Event) -> None:
+    """The Computer asks for the end, or is gone without having asked."""
+    try:
+        word = os.read(control, 1)
+    except OSError:
+        word = b""
+    if word != paperwork.STOP:
+        os._exit(LOST)
+    stop.set()
+
+
+def _receive(control: int) -> Papers:
+    size = int.from_bytes(_read(control, paperwork.LENGTH), "big")
+    return paperwork.read(_read(control, size))
+
+
+def _read(control: int, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = os.read(control, size - len(data))
+        if not piece:
+            os._exit(LOST)
+        data += piece
+    return data
+
+
+def _die_with_parent(parent: int) -> None:
+    """Has the system kill this process when its parent dies, where it can; the socket says so everywhere (DEC-8)."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before that was armed
+        os._exit(LOST)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if find_spec("uvloop") is None:
+        return None
+    import uvloop  # noqa: PLC0415 - where the platform has it
+
+    return uvloop.new_event_loop
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+if __name__ == "__main__":
+    main()
