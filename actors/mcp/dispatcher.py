@@ -371,6 +371,6 @@ def _plain_object(text: msgspec.Raw) -> dict[str, Any] | None:
         return None
     try:
         found = msgspec.json.decode(text)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

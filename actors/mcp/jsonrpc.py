@@ -1,12 +1,13 @@
 """JSON-RPC messages as bytes: composing ours, reading theirs, without building what nobody looks at.
 
 Results and parameters stay the bytes they arrived as. Reading is lenient where a peer's meaning is
-clear: a byte order mark, a batch, `NaN`, an id echoed as text or as a float.
+clear: a byte order mark, a batch, `NaN`, half a surrogate pair, an id echoed as text or as a float.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ METHOD_NOT_FOUND = -32601
 INTERNAL_ERROR = -32603
 
 _NOTHING = msgspec.Raw()
+_HALF = re.compile("[\ud800-\udfff]")
+_HALF_ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -76,10 +79,10 @@ def one_line(text: bytes) -> bytes:
 
 
 def read(text: bytes) -> Sequence[Incoming]:
-    """The messages in one line or body; none if it is not JSON-RPC."""
+    """The messages in one line or body; none if it is not JSON-RPC, or nested beyond what can be read."""
     try:
         message = _decode(text)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return tuple(_read_leniently(text))
     return (message,) if message.method is not None or message.result or message.error else ()
 
@@ -106,16 +109,18 @@ def valid_utf8(text: bytes) -> bool:
 def _read_leniently(text: bytes) -> Iterator[Incoming]:
     try:
         found = json.loads(text)  # also takes a byte order mark, and NaN, which is then written as null
+        if _HALF_ESCAPED.search(text):
+            # File names that are no text become halves of pairs in a server's JSON, which UTF-8 cannot carry on.
+            found = json.loads(_HALF.sub("\N{REPLACEMENT CHARACTER}", json.dumps(found, ensure_ascii=False)))
+        messages = [_from_plain(item) for item in (found if isinstance(found, list) else [found])]
     except (ValueError, RecursionError):
         return
-    for item in found if isinstance(found, list) else [found]:
-        if isinstance(item, dict) and not {"method", "result", "error"}.isdisjoint(item):
-            message = _from_plain(item)
-            if message is not None:
-                yield message
+    yield from (message for message in messages if message is not None)
 
 
-def _from_plain(item: dict[str, Any]) -> Incoming | None:
+def _from_plain(item: Any) -> Incoming | None:
+    if not isinstance(item, dict) or {"method", "result", "error"}.isdisjoint(item):
+        return None
     request_id, method = item.get("id"), item.get("method")
     if isinstance(request_id, float) and request_id.is_integer():
         request_id = int(request_id)

@@ -46,6 +46,11 @@ def test_arguments_laid_out_over_lines_go_out_as_one_line() -> None:
         (b'\xef\xbb\xbf{"id":1,"result":{}}', (1, None, b"{}")),
         (b'{"id":1.0,"result":{}}', (1, None, b"{}")),
         (b'{"id":1,"result":{"x":NaN}}', (1, None, b'{"x":null}')),
+        (
+            b'{"id":1,"result":{"a\\udc80":["\\uD83D\\uDE00\\uD83D",NaN]}}',
+            (1, None, '{"a\N{REPLACEMENT CHARACTER}":["😀\N{REPLACEMENT CHARACTER}",null]}'.encode()),
+        ),
+        (b'{"id":"\\ud800","method":"\\udfff"}', ("\N{REPLACEMENT CHARACTER}", "\N{REPLACEMENT CHARACTER}", b"")),
     ],
 )
 @spec("DEC-6")
@@ -66,6 +71,7 @@ def test_a_message_is_read_with_its_result_untouched(text: bytes, expected: tupl
         b'"text"',
         b"\xff\xfe",
         b'{"id": true, "result": 1}',
+        b'{"id": 1, "result": %b1%b}' % (b"[" * 100_000, b"]" * 100_000),
     ],
 )
 def test_what_is_no_message_is_none(text: bytes) -> None:
