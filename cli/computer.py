@@ -47,6 +47,17 @@ def run(
     approve_all_mcp: Annotated[
         bool, typer.Option("--approve-all-mcp", help="Run servers of project files without asking, in this run.")
     ] = False,
+    placement: Annotated[
+        str, typer.Option("--placement", help="Where servers run: inline, process or external.", metavar="WHERE")
+    ] = "inline",
+    bus: Annotated[
+        str | None,
+        typer.Option("--bus", help="Where workers find it, ipc:///path or tcp://host:port.", metavar="ENDPOINT"),
+    ] = None,
+    bus_keys: Annotated[
+        str | None,
+        typer.Option("--bus-keys", help="Directory of the hub's keys and of workers' public ones.", metavar="DIR"),
+    ] = None,
     ops: Annotated[
         str | None, typer.Option("--ops", help="Where the operator endpoint listens.", metavar="HOST:PORT")
     ] = None,
@@ -63,7 +74,8 @@ def run(
     connection = {"url": url, "office_id": office, "socketio_path": socketio_path, "auth": auth or {}} if url else None
 
     token = None if ops_token_env is None else secret_from(ops_token_env, "--ops-token-env")
-    sources = Sources(name, tuple(mcp_config or ()), settings, home, approve_all_mcp, ops, token)
+    workers = Workers(placement, bus, bus_keys)
+    sources = Sources(name, tuple(mcp_config or ()), settings, home, approve_all_mcp, ops, token, workers)
     sources.read(output)
 
     async def work() -> int:
@@ -133,6 +145,14 @@ def status(
 
 class Sources(NamedTuple):
     """Where a Computer's configuration comes from, as the words of a command say it."""
+class Workers(NamedTuple):
+    """Where servers run, and how workers find their Computer."""
+
+    placement: str = "inline"
+    bus: str | None = None
+    keys: str | None = None
+
+
 
     name: str
     mcp_config: tuple[str, ...]
@@ -143,6 +163,7 @@ class Sources(NamedTuple):
     ops_token: str | None = None
 
     def options(self, *, ask: bool = False) -> RuntimeOptions:
+    workers: Workers = Workers()
         """The options these words stand for.
 
         Args:
@@ -162,6 +183,9 @@ class Sources(NamedTuple):
             ops_token=self.ops_token,
             prompter=None if asked is None else asked.value,
             server_approval=None if asked is None else asked.approval,
+            placement=self.workers.placement,  # type: ignore[arg-type] - checked with all other options
+            bus=self.workers.bus,
+            bus_keys=self.workers.keys,
         )
 
     def read(self, output: Output) -> None:

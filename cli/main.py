@@ -24,6 +24,7 @@ from .plugin import plugin
 from .server import server
 from .settings import settings
 from .skill import skill
+from .worker import worker
 
 app = typer.Typer(
     name="smcp",
@@ -55,6 +56,7 @@ def root(
 app.command()(demo)
 app.command()(server)
 app.command()(doctor)
+app.command()(worker)
 app.add_typer(computer, name="computer")
 app.add_typer(agent, name="agent")
 app.add_typer(bus, name="bus")

@@ -16,17 +16,13 @@ from ...wire.messages.placement import GetGrant, KeepGrant, SealedGrant, Seat, S
 from ..kernel import Actor, handler
 from ..mcp.oauth.vault import Vault, read_grant, sealed
 from .customs import WORKERS, WorkerCustoms
-from .roster import Arrival, Word
+from .roster import Arrival
 from .site import Site
 
 ADDRESS = Address(WORKERS)
 WAIT_MAX = 60.0
 """Seconds a worker that stands by is kept waiting for one answer."""
-_WHY: dict[Word, str] = {
-    "given": "",
-    "taken": "another worker hosts it; this one stands by",
-    "foreign": "its key is named after another server",
-}
+TAKEN = "another worker hosts it; this one stands by"
 
 
 class WorkersActor(Actor):
@@ -68,12 +64,12 @@ class WorkersActor(Actor):
     async def take_seat(self, message: TakeSeat) -> Seat:
         """Gives a node the seat, at once or when it becomes free."""
         roster = self._site.roster
-        word = roster.take(message.bundle_id, message.node)
+        is_given = roster.take(message.bundle_id, message.node)
         with anyio.move_on_after(min(message.wait, WAIT_MAX)):
-            while word != "given":
+            while not is_given:
                 await roster.changes()
-                word = roster.take(message.bundle_id, message.node)
-        return Seat(word == "given", _WHY[word])
+                is_given = roster.take(message.bundle_id, message.node)
+        return Seat(is_given, "" if is_given else TAKEN)
 
     @handler
     def serve(self, message: Serve) -> None:

@@ -7,14 +7,10 @@ first allowed node to ask gets it, and further ones stand by. No I/O, no clock.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import anyio
 import msgspec
 
-from ...wire.errors import ConfigValidationError, ConflictError
-
-Word = Literal["given", "taken", "foreign"]
+from ...wire.errors import ConfigValidationError, ConflictError, PolicyError
 
 
 class Arrival(msgspec.Struct, frozen=True):
@@ -73,23 +69,24 @@ class Roster:
 
     # -- by workers ----------------------------------------------------------------------------
 
-    def take(self, bundle_id: str, node: str) -> Word:
-        """A node asks for the seat of a server.
+    def take(self, bundle_id: str, node: str) -> bool:
+        """A node asks for the seat of a server; whether it has it now.
 
         Raises:
-            ConfigValidationError: Nobody is wanted for a server of this id.
+            PolicyError: Its name, which is that of its key, is for another server.
+            ConfigValidationError: No external worker is wanted for a server of this id.
         """
         place = self._places.get(bundle_id)
-        if place is None:
-            raise ConfigValidationError(f"no server {bundle_id} waits for a worker", code="unknown_server")
-        if place.node == node:
-            return "given"
+        if place is not None and place.node == node:
+            return True
         if not serves(node, bundle_id):
-            return "foreign"
-        if place.node is not None or not place.is_free_for_all:
-            return "taken"
+            raise PolicyError(f"the name {node} is not for the server {bundle_id}", code="foreign_key")
+        if place is None or not place.is_free_for_all:
+            raise ConfigValidationError(f"no server {bundle_id} waits for a worker", code="unknown_server")
+        if place.node is not None:
+            return False
         place.node = node
-        return "given"
+        return True
 
     def arrived(self, bundle_id: str, node: str, arrival: Arrival) -> None:
         """The actor is up at this node.

@@ -24,7 +24,7 @@ from ...wire.redaction import SecretRegistry
 from ..computer.log_guard import guarded
 from . import papers as paperwork
 from .papers import Papers
-from .worker import HubLost, host
+from .worker import HubLost, host, innermost
 
 PR_SET_PDEATHSIG = 1
 LOST = 75
@@ -59,7 +59,7 @@ async def _work(papers: Papers, control: int) -> int:
             async with Bus(tally) as bus, ZmqNode(bus, papers.endpoint, papers.terms.node, keys=papers.keys):
                 await host(bus, papers.terms, stop, tally=tally, registry=registry)
         except Exception as error:
-            cause = _innermost(error)
+            cause = innermost(error)
             logger.warning("the worker of %s ends: %s", papers.terms.bundle_id, type(cause).__name__)
             return LOST if isinstance(cause, HubLost) else 1
         finally:
@@ -107,12 +107,6 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     import uvloop  # noqa: PLC0415 - where the platform has it
 
     return uvloop.new_event_loop
-
-
-def _innermost(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 if __name__ == "__main__":

@@ -48,13 +48,22 @@ class HubLost(Exception):
     """There is no connection to the Computer any more; it has given this worker's server up, or will."""
 
 
-async def host(bus: Bus, terms: Terms, stop: anyio.Event, *, tally: Tally, registry: SecretRegistry) -> None:
+async def host(
+    bus: Bus,
+    terms: Terms,
+    stop: anyio.Event,
+    *,
+    tally: Tally,
+    registry: SecretRegistry,
+    on_serving: Callable[[], None] = lambda: None,
+) -> None:
     """Hosts the server until told to stop.
 
     Args:
         bus: Connected to the Computer, which has given this node the seat.
         tally: Its meter.
         registry: Learns the secrets of what is opened.
+        on_serving: Called once the Computer knows that the actor is up.
     Raises:
         HubLost: The connection ended.
         SmcpError: The Computer does not want it any more.
@@ -69,7 +78,7 @@ async def host(bus: Bus, terms: Terms, stop: anyio.Event, *, tally: Tally, regis
             group.start_soon(_live, desk, _nothing)
             group.start_soon(_until_lost, losses)
             group.start_soon(_until_told, stop, actor, terms)
-            group.start_soon(_report_up, bus, terms, up)
+            group.start_soon(_report_up, bus, terms, up, on_serving)
             await _live(actor, up.set)
             group.cancel_scope.cancel()
 
@@ -82,9 +91,17 @@ def _nothing() -> None:
     pass
 
 
-async def _report_up(bus: Bus, terms: Terms, up: anyio.Event) -> None:
+def innermost(error: BaseException) -> BaseException:
+    """The first real error inside task-group wrappers."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+async def _report_up(bus: Bus, terms: Terms, up: anyio.Event, on_serving: Callable[[], None]) -> None:
     await up.wait()
     await bus.ask(WORKERS, Serve(terms.bundle_id, terms.node, os.getpid(), HOST), timeout=ASK_LIMIT)
+    on_serving()
 
 
 async def _until_told(stop: anyio.Event, actor: Runner, terms: Terms) -> None:

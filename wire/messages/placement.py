@@ -20,7 +20,7 @@ class TakeSeat(Ask[Seat]):
     """A worker offers itself for a server, under the name of its node.
 
     Answered when it gets the seat, after `wait` seconds at most. Raises `ConfigValidationError` (`unknown_server`)
-    for a server that waits for no worker.
+    for a server no external worker is wanted for, `PolicyError` (`foreign_key`) when its name is for another one.
     """
 
     lane = "control"
