@@ -143,8 +143,6 @@ def status(
     perform(output, work)
 
 
-class Sources(NamedTuple):
-    """Where a Computer's configuration comes from, as the words of a command say it."""
 class Workers(NamedTuple):
     """Where servers run, and how workers find their Computer."""
 
@@ -153,6 +151,8 @@ class Workers(NamedTuple):
     keys: str | None = None
 
 
+class Sources(NamedTuple):
+    """Where a Computer's configuration comes from, as the words of a command say it."""
 
     name: str
     mcp_config: tuple[str, ...]
@@ -161,9 +161,9 @@ class Workers(NamedTuple):
     approve_all: bool = False
     ops: str | None = None
     ops_token: str | None = None
+    workers: Workers = Workers()
 
     def options(self, *, ask: bool = False) -> RuntimeOptions:
-    workers: Workers = Workers()
         """The options these words stand for.
 
         Args:
@@ -181,11 +181,11 @@ class Workers(NamedTuple):
             approve_all_servers=self.approve_all,
             ops=self.ops,
             ops_token=self.ops_token,
-            prompter=None if asked is None else asked.value,
-            server_approval=None if asked is None else asked.approval,
             placement=self.workers.placement,  # type: ignore[arg-type] - checked with all other options
             bus=self.workers.bus,
             bus_keys=self.workers.keys,
+            prompter=None if asked is None else asked.value,
+            server_approval=None if asked is None else asked.approval,
         )
 
     def read(self, output: Output) -> None:
