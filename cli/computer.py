@@ -120,6 +120,7 @@ def check(
 def status(
     *,
     name: Name,
+    home: Home = None,
     watch: Annotated[bool, typer.Option("--watch", help="Go on printing every second.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -130,10 +131,11 @@ def status(
         import anyio  # noqa: PLC0415 - heavier than all that `--help` needs
 
         from .control import question  # noqa: PLC0415
+        from .managing import home_of  # noqa: PLC0415
         from .status import show_status  # noqa: PLC0415
 
         while True:
-            show_status(output, await question(name, "status"))
+            show_status(output, await question(home_of(home), name, "status"))
             if not watch:
                 return SUCCESS
             await anyio.sleep(WATCH_EVERY)

@@ -1,7 +1,8 @@
-"""The door for local questions to a running Computer: a Unix socket only its user can open.
+"""The door for local questions to a running Computer: a Unix socket under its home that only its user can open.
 
-One line of JSON in (`{"ask": "status"}`, `{"ask": "manage", "operation": …, "words": {…}}`), one line out. `smcp
-computer run` opens it, other commands ask there. It is a convenience: where it cannot be opened the Computer runs
+One line of JSON in (`{"ask": "status"}`, `{"ask": "manage", "operation": …, "words": {…}}`), one line out. A question
+with `"progress": true` gets lines of `{"progress": …}` before that one. Whoever hangs up calls the operation off. `smcp
+computer run` opens the door, other commands ask there. It is a convenience: where it cannot be opened the Computer runs
 without it.
 """
 
@@ -13,19 +14,19 @@ import logging
 import os
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..actors.reconcile import directories
-from ..actors.reconcile.options import RuntimeOptions
-from ..runtime import Computer
 from ..wire.errors import Failure, NetworkError, SmcpError, from_failure, to_failure
 from ..wire.plain import plain
 from .live import carry_out
+
+if TYPE_CHECKING:
+    from ..runtime import Computer
 
 LINE_MAX = 64 * 1024 * 1024
 QUESTION_LIMIT = 10.0
@@ -37,6 +38,9 @@ PATH_MAX = 100
 
 logger = logging.getLogger(__name__)
 
+Progress = Callable[[Mapping[str, Any]], None]
+"""Takes what an operation is at: `what`, `step` and, of a fetch, the `size` so far in bytes."""
+
 
 class Question(msgspec.Struct):
     """What is asked."""
@@ -44,12 +48,13 @@ class Question(msgspec.Struct):
     ask: str
     operation: str = ""
     words: dict[str, Any] = {}
+    progress: bool = False
 
 
 @asynccontextmanager
 async def open_door(computer: Computer) -> AsyncIterator[None]:
     """Answers questions about this Computer while the context is open."""
-    path = door(computer.name)
+    path = door(computer.home, computer.name)
     try:
         server = await _listen(computer, path)
     except OSError as error:
@@ -65,14 +70,17 @@ async def open_door(computer: Computer) -> AsyncIterator[None]:
             path.parent.rmdir()  # stays while another Computer has its door there
 
 
-async def managed(path: Path, operation: str, words: Mapping[str, Any]) -> Any:
+async def managed(path: Path, operation: str, words: Mapping[str, Any], progress: Progress | None = None) -> Any:
     """What a running Computer made of an operation.
 
+    Args:
+        progress: Told what the Computer is at meanwhile.
     Raises:
         NetworkError: Nobody answers there.
         SmcpError: What it failed with.
     """
-    answer = await _asked(path, Question("manage", operation, dict(words)), OPERATION_LIMIT)
+    asked = Question("manage", operation, dict(words), progress is not None)
+    answer = await _asked(path, asked, OPERATION_LIMIT, progress)
     if "failed" in answer:
         raise from_failure(msgspec.convert(answer["failed"], Failure))
     return answer["done"]
@@ -81,48 +89,49 @@ async def managed(path: Path, operation: str, words: Mapping[str, Any]) -> Any:
 async def doors(home: Path) -> dict[str, Path]:
     """The Computers that run on a home, by name: where each is asked."""
     found = {}
-    for path in sorted(door("").parent.glob("*.sock")):
-        try:
+    for path in sorted(door(home, "").parent.glob("*.sock")):
+        with suppress(NetworkError):
             answer = await _asked(path, Question("manage", "identify"), QUESTION_LIMIT)
-        except NetworkError:
-            continue
-        done = answer.get("done") or {}
-        if done.get("home") == str(home):
-            found[str(done["name"])] = path
+            found[str(answer["done"]["name"])] = path
     return found
 
 
-async def question(name: str, ask: str) -> Any:
+async def question(home: Path, name: str, ask: str) -> Any:
     """The answer of a running Computer, as JSON values.
 
     Raises:
-        NetworkError: None of this name runs here, or it does not answer.
+        NetworkError: None of this name runs on that home, or it does not answer.
     """
     try:
-        return await _asked(door(name), Question(ask), QUESTION_LIMIT)
+        return await _asked(door(home, name), Question(ask), QUESTION_LIMIT)
     except NetworkError:
-        raise NetworkError(f"no Computer {name} answers on this machine", code="not_running") from None
+        raise NetworkError(f"no Computer {name} runs on {home}", code="not_running") from None
 
 
-async def _asked(path: Path, asked: Question, limit: float) -> Any:
+async def _asked(path: Path, asked: Question, limit: float, progress: Progress | None = None) -> Any:
     try:
         async with asyncio.timeout(limit):
             reader, writer = await asyncio.open_unix_connection(path, limit=LINE_MAX)
             try:
                 writer.write(msgspec.json.encode(asked) + b"\n")
-                return msgspec.json.decode(await reader.readline())
+                while True:
+                    answer = msgspec.json.decode(await reader.readline())
+                    if not isinstance(answer, dict) or "progress" not in answer:
+                        return answer
+                    if progress is not None:
+                        progress(answer["progress"])
             finally:
                 writer.close()
                 with suppress(OSError):
                     await writer.wait_closed()
-    except (OSError, TimeoutError, msgspec.DecodeError) as error:
+    except (OSError, TimeoutError, ValueError, msgspec.DecodeError) as error:
         raise NetworkError("nobody answers there", code="not_running") from error
 
 
-def door(name: str) -> Path:
-    """Where the Computer of this name is asked; a place of fixed length, because a socket's path may not be long."""
+def door(home: Path, name: str) -> Path:
+    """Where the Computer of this name is asked: under its home, or elsewhere if that path is too long for a socket."""
     file = hashlib.sha256(name.encode()).hexdigest()[:12] + ".sock"
-    folder = directories.resolve(RuntimeOptions()).state / "run"
+    folder = home / ".run"
     if len(os.fsencode(folder / file)) <= PATH_MAX:
         return folder / file
     short = hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
@@ -172,7 +181,7 @@ async def _answer(computer: Computer, reader: asyncio.StreamReader, writer: asyn
             if asked.ask == "status":
                 writer.write(msgspec.json.encode(plain(await computer.diagnostics())) + b"\n")
             elif asked.ask == "manage":
-                writer.write(msgspec.json.encode(await _carried_out(computer, asked)) + b"\n")
+                writer.write(msgspec.json.encode(await _unless_gone(computer, asked, reader, writer)) + b"\n")
             await writer.drain()
     except (OSError, ValueError, TimeoutError) as error:
         logger.info("a local question was not answered: %s", type(error).__name__)
@@ -180,8 +189,37 @@ async def _answer(computer: Computer, reader: asyncio.StreamReader, writer: asyn
         writer.close()
 
 
-async def _carried_out(computer: Computer, asked: Question) -> dict[str, Any]:
+async def _unless_gone(
+    computer: Computer, asked: Question, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> dict[str, Any]:
+    """Carries an operation out while somebody waits for it.
+
+    Raises:
+        ConnectionError: Whoever asked hung up; the operation is called off.
+    """
+    work = asyncio.ensure_future(_carried_out(computer, asked, writer))
+    gone = asyncio.ensure_future(reader.read())
     try:
-        return {"done": await carry_out(computer, asked.operation, asked.words)}
+        await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            return work.result()
+        raise ConnectionAbortedError
+    finally:
+        for task in (work, gone):
+            task.cancel()
+        await asyncio.wait((work, gone))
+
+
+async def _carried_out(computer: Computer, asked: Question, writer: asyncio.StreamWriter) -> dict[str, Any]:
+    def tell(step: Mapping[str, Any]) -> None:
+        # What a client is too slow to read is not kept for it.
+        if writer.transport.get_write_buffer_size() < WORDS_MAX:
+            writer.write(msgspec.json.encode({"progress": step}) + b"\n")
+
+    try:
+        if not asked.progress:
+            return {"done": await carry_out(computer, asked.operation, asked.words)}
+        async with computer.progress(lambda fact: tell(plain(fact))):
+            return {"done": await carry_out(computer, asked.operation, asked.words)}
     except SmcpError as error:
         return {"failed": to_failure(error)}

@@ -79,7 +79,11 @@ OPERATIONS: Mapping[str, Act] = {
     ),
     "marketplace.list": lambda computer, _: computer.manage.plugins.marketplaces(),
     "marketplace.add": lambda computer, words: computer.manage.plugins.add_marketplace(
-        words["url"], words.get("name"), trust=words.get("trust", False), auto_update=words.get("auto_update")
+        words["url"],
+        words.get("name"),
+        trust=words.get("trust", False),
+        auto_update=words.get("auto_update"),
+        fetch=words.get("fetch", True),
     ),
     "marketplace.remove": lambda computer, words: computer.manage.plugins.remove_marketplace(
         words["name"], keep_plugins=words.get("keep_plugins", False)

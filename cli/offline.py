@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..actors.plugins import gc, operations
+from ..actors.plugins.catalogs import declarations
 from ..actors.plugins.desk import collected
 from ..actors.plugins.ids import check_marketplace_name, parse_plugin_id
 from ..actors.plugins.ledger import read_knowns, read_ledger
 from ..actors.plugins.recovery import Recovered, migrate, recover
 from ..actors.plugins.recycling import reclaimed
-from ..actors.plugins.site import Site, site_of
+from ..actors.plugins.site import Report, Site, nobody, site_of
 from ..actors.plugins.standing import standing_catalogs
 from ..actors.plugins.views import marketplace_views, plugin_views
 from ..actors.reconcile.computer_config import ComputerConfig
@@ -25,8 +26,12 @@ from ..actors.reconcile.preview import preview
 from ..actors.reconcile.scopes.settings import Settings
 from ..actors.reconcile.server_desk import server_views
 from ..actors.reconcile.server_files import remove, switch
+from ..actors.skills.discover import scan_plugins, scan_roots
+from ..actors.skills.forbidden import ForbiddenNames
 from ..wire.errors import ConfigValidationError, ConflictError, PartialFailureError
 from ..wire.messages.management import ManagementResult
+from ..wire.messages.plugins import CollectedPlugins
+from ..wire.messages.skills import SkillState, SkillStatus
 from ..wire.plain import plain
 
 NEXT_START = "no Computer runs; this shows at its next start"
@@ -38,11 +43,12 @@ class Offline:
 
     Args:
         options: Settled options.
+        report: Told what work that takes long is at.
     """
 
-    def __init__(self, options: RuntimeOptions) -> None:
+    def __init__(self, options: RuntimeOptions, report: Report = nobody) -> None:
         self._options = options
-        self._site: Site = site_of(options)
+        self._site: Site = site_of(options, report)
         self._config = ComputerConfig(name="computer")
 
     def carry_out(self, operation: str, words: Words) -> Any:
@@ -86,6 +92,19 @@ class Offline:
         changed = switch(self._site.places, member, enabled=enabled)
         return ManagementResult(changed, written_scope="local", warnings=(NEXT_START,))
 
+    # -- skills ---------------------------------------------------------------------------------
+
+    def skills(self, _: Words) -> SkillStatus:
+        """Those on disk; what servers bring needs servers."""
+        picture = preview(self._config, self._options).picture
+        forbidden = ForbiddenNames(self._options.forbidden_skill_files)
+        finds = [scan_roots([str(self._site.home / "user")], forbidden)]
+        finds += scan_plugins(list(enumerate(picture.base.skills)), forbidden)
+        refs = (found.ref for one in finds for found in one.skills)
+        skills = (SkillState(ref.name, ref.source, ref.path, ref.description) for ref in refs)
+        notes = (note for one in finds for lines in one.notes.values() for note in lines)
+        return SkillStatus(tuple(sorted(skills, key=lambda skill: skill.name)), tuple(notes))
+
     # -- plugins --------------------------------------------------------------------------------
 
     def plugins(self, _: Words) -> Any:
@@ -111,7 +130,8 @@ class Offline:
 
     def uninstall(self, words: Words) -> ManagementResult:
         plugin_id = parse_plugin_id(words["plugin_id"])
-        departure = operations.withdraw(self._site, self.settings(), plugin_id, None)
+        known = preview(self._config, self._options).picture.loaded.plugins.find(plugin_id)
+        departure = operations.withdraw(self._site, self.settings(), plugin_id, known.bundle if known else None)
         if not departure.remaining:
             operations.discard(self._site, plugin_id)
         picture = preview(self._config, self._options).picture
@@ -122,7 +142,7 @@ class Offline:
         label = departure.remaining[0] if departure.remaining else None
         return ManagementResult(departure.changed, label is None, label, "user", (NEXT_START,), notes)
 
-    def collect(self, words: Words) -> ManagementResult:
+    def collect(self, words: Words) -> CollectedPlugins:
         settings = self.settings()
         recovered = recover(self._site, settings)
         prune = words.get("prune_dangling", False)
@@ -143,9 +163,9 @@ class Offline:
             words.get("name"),
             trust=words.get("trust", False),
             auto_update=words.get("auto_update"),
+            fetch=words.get("fetch", True),
         )
-        offers = (f"{added.name} offers {len(added.plugins)} plugins",)
-        return ManagementResult(added.changed, written_scope="user", diagnostics=offers)
+        return ManagementResult(added.changed, written_scope="user", diagnostics=added.notes)
 
     def remove_marketplace(self, words: Words) -> ManagementResult:
         settings, name = self.settings(), check_marketplace_name(words["name"])
@@ -165,7 +185,10 @@ class Offline:
 
     def refresh(self, words: Words) -> ManagementResult:
         settings = self.settings()
-        names = frozenset(words.get("names") or settings.merged.get("extraKnownMarketplaces", {}))
+        declared = declarations(settings)
+        names = frozenset(words.get("names") or declared)
+        for name in sorted(names - declared.keys()):
+            raise ConfigValidationError(f"no marketplace {name!r} is declared", code="unknown_marketplace")
         report = recover(self._site, settings, refresh=names).catalogs.report
         failed = sorted(names & (report.failed | report.skipped).keys())
         if failed:
@@ -186,6 +209,7 @@ _OPERATIONS: Mapping[str, Callable[[Offline, Words], Any]] = {
     "server.remove": Offline.remove,
     "server.enable": lambda files, words: files.switch(words, enabled=True),
     "server.disable": lambda files, words: files.switch(words, enabled=False),
+    "skill.list": Offline.skills,
     "plugin.list": Offline.plugins,
     "plugin.install": Offline.install,
     "plugin.uninstall": Offline.uninstall,

@@ -86,6 +86,16 @@ class Output:
         """Something worth knowing that is no result."""
         print(printable(text), file=sys.stderr, flush=True)
 
+    def event(self, value: Any) -> None:
+        """Something that happens on the way, as a line of JSON beside the document."""
+        import msgspec  # noqa: PLC0415
+
+        print(msgspec.json.encode(value).decode(), file=sys.stderr, flush=True)
+
+    def error_console(self) -> Console:
+        """Where people see what is no result."""
+        return self._console(stderr=True)
+
     def error(self, error: BaseException) -> None:
         """Why the command failed: on stderr for people, with `--json` also as the document.
 

@@ -3,142 +3,100 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import typer
 
-from .computer import Home
 from .exit_status import FAILED, SUCCESS
-from .managing import Ask, ComputerName, manage, show
+from .managing import Scope, Work, command
 from .options import Json
 from .output import Output
 
 plugin = typer.Typer(name="plugin", help="Install, enable, disable and remove plugins.", no_args_is_help=True)
 
 Id = Annotated[str, typer.Argument(help="<plugin>@<marketplace>.", metavar="ID")]
-Scope = Annotated[
-    Literal["user", "project", "local"] | None,
-    typer.Option("--scope", help="Whose settings; by default those that say something already.", metavar="SCOPE"),
-]
 
 
-@plugin.command()
-def install(
+@command(plugin)
+async def install(
+    work: Work,
     plugin_id: Id,
     *,
     version: Annotated[str | None, typer.Option("--version", help="The version that is expected.", metavar="V")] = None,
     scope: Annotated[str, typer.Option("--scope", help="user: installing is global.", metavar="SCOPE")] = "user",
-    home: Home = None,
-    computer: ComputerName = None,
-    as_json: Json = False,
 ) -> None:
     """Fetch and check a plugin; it stays inert until it is enabled."""
-    output = Output(as_json=as_json)
+    if scope != "user":
+        from ..wire.errors import ConfigValidationError  # noqa: PLC0415 - heavier than all that `--help` needs
 
-    async def work(ask: Ask) -> int:
-        if scope != "user":
-            from ..wire.errors import ConfigValidationError  # noqa: PLC0415 - heavier than all that `--help` needs
-
-            raise ConfigValidationError("installing is global; see enable --scope", code="bad_scope", field="scope")
-        result = await ask("plugin.install", plugin_id=plugin_id, version=version)
-        views = {view["id"]: view for view in await ask("plugin.list")}
-        view = views.get(plugin_id, {})
-        facts = {"installed": plugin_id, "scope": "user", "state": view.get("state")}
-        show(output, {**facts, "mcpServers": list(view.get("servers", ())), **result}, f"{plugin_id} is installed")
-        return SUCCESS
-
-    manage(output, home, computer, work)
+        raise ConfigValidationError("installing is global; see enable --scope", code="bad_scope", field="scope")
+    result = await work.ask("plugin.install", plugin_id=plugin_id, version=version)
+    views = {view["id"]: view for view in await work.ask("plugin.list")}
+    view = views.get(plugin_id, {})
+    facts = {"installed": plugin_id, "scope": "user", "state": view.get("state")}
+    work.show({**facts, "mcpServers": list(view.get("servers", ())), **result}, f"{plugin_id} is installed")
 
 
-@plugin.command()
-def uninstall(
+@command(plugin)
+async def uninstall(
+    work: Work,
     plugin_id: Id,
     *,
     keep_servers: Annotated[bool, typer.Option("--keep-servers", help="Let its servers go on in this run.")] = False,
-    home: Home = None,
-    computer: ComputerName = None,
-    as_json: Json = False,
 ) -> None:
     """Remove a plugin, and the servers that nobody else declares."""
-    output = Output(as_json=as_json)
-
-    async def work(ask: Ask) -> None:
-        result = await ask("plugin.uninstall", plugin_id=plugin_id, keep_servers=keep_servers)
-        show(output, result, f"{plugin_id} is removed")
-
-    manage(output, home, computer, work)
+    result = await work.ask("plugin.uninstall", plugin_id=plugin_id, keep_servers=keep_servers)
+    work.show(result, f"{plugin_id} is removed")
 
 
-@plugin.command()
-def enable(
-    plugin_id: Id, *, scope: Scope = None, home: Home = None, computer: ComputerName = None, as_json: Json = False
-) -> None:
+@command(plugin)
+async def enable(work: Work, plugin_id: Id, *, scope: Scope = None) -> None:
     """Enable a plugin: its skills and servers together, or none of them."""
-    _switch(plugin_id, "enable", scope, (home, computer, as_json))
+    work.show(await work.ask("plugin.enable", plugin_id=plugin_id, scope=scope), f"{plugin_id} is enabled")
 
 
-@plugin.command()
-def disable(
-    plugin_id: Id, *, scope: Scope = None, home: Home = None, computer: ComputerName = None, as_json: Json = False
-) -> None:
+@command(plugin)
+async def disable(work: Work, plugin_id: Id, *, scope: Scope = None) -> None:
     """Disable a plugin; it stays installed."""
-    _switch(plugin_id, "disable", scope, (home, computer, as_json))
+    work.show(await work.ask("plugin.disable", plugin_id=plugin_id, scope=scope), f"{plugin_id} is disabled")
 
 
-@plugin.command(name="list")
-def list_plugins(
-    *,
-    available: Annotated[bool, typer.Option("--available", hidden=True)] = False,
-    home: Home = None,
-    computer: ComputerName = None,
-    as_json: Json = False,
+@command(plugin, "list")
+async def list_plugins(
+    work: Work, *, available: Annotated[bool, typer.Option("--available", hidden=True)] = False
 ) -> None:
     """List installed plugins and what catalogs offer."""
-    output = Output(as_json=as_json)
-
-    async def work(ask: Ask) -> None:
-        views = await ask("plugin.list")
-        if as_json:
-            output.document(views)
-        rows = [(view["id"], view["state"], view.get("version") or "", view.get("fault") or "") for view in views]
-        output.table(("plugin", "state", "version", "fault"), rows)
-
-    manage(output, home, computer, work)
+    views = await work.ask("plugin.list")
+    if work.output.as_json:
+        work.output.document(views)
+    rows = [(view["id"], view["state"], view.get("version") or "", view.get("fault") or "") for view in views]
+    work.output.table(("plugin", "state", "version", "fault"), rows)
 
 
-@plugin.command()
-def info(plugin_id: Id, *, home: Home = None, computer: ComputerName = None, as_json: Json = False) -> None:
+@command(plugin)
+async def info(work: Work, plugin_id: Id) -> int:
     """Show one plugin: where it is from, its version, what it brings."""
-    output = Output(as_json=as_json)
-
-    async def work(ask: Ask) -> int:
-        view = next((view for view in await ask("plugin.list") if view["id"] == plugin_id), None)
-        if view is None:
-            output.note(f"there is no plugin {plugin_id}")
-            return FAILED
-        _show_facts(output, view)
-        return SUCCESS
-
-    manage(output, home, computer, work)
+    return work.facts(await work.ask("plugin.list"), "id", plugin_id, "plugin")
 
 
-@plugin.command()
-def gc(
+@command(plugin)
+async def gc(
+    work: Work,
     *,
     prune_dangling: Annotated[
         bool, typer.Option("--prune-dangling", help="Forget plugins that cannot be had any more.")
     ] = False,
-    home: Home = None,
-    computer: ComputerName = None,
-    as_json: Json = False,
 ) -> None:
     """Delete what nothing stands for any more."""
-    output = Output(as_json=as_json)
-
-    async def work(ask: Ask) -> None:
-        show(output, await ask("plugin.gc", prune_dangling=prune_dangling), "collected")
-
-    manage(output, home, computer, work)
+    done = await work.ask("plugin.gc", prune_dangling=prune_dangling)
+    facts = {
+        "removed": done["removed"],
+        "dangling": [{"id": key, "reason": reason} for key, reason in done["dangling"].items()],
+        "prunedIntents": done["pruned"],
+        "residualDeclarations": done["residual"],
+        "recoverable": done["recoverable"],
+    }
+    work.show({**facts, **done["result"]}, "collected")
 
 
 @plugin.command()
@@ -169,22 +127,3 @@ def validate_path(path: str, *, as_json: bool) -> None:
     from .running import perform  # noqa: PLC0415
 
     perform(output, work)
-
-
-def _switch(plugin_id: str, verb: str, scope: str | None, where: tuple[str | None, str | None, bool]) -> None:
-    home, computer, as_json = where
-    output = Output(as_json=as_json)
-
-    async def work(ask: Ask) -> None:
-        show(output, await ask(f"plugin.{verb}", plugin_id=plugin_id, scope=scope), f"{plugin_id} is {verb}d")
-
-    manage(output, home, computer, work)
-
-
-def _show_facts(output: Output, view: dict[str, Any]) -> None:
-    if output.as_json:
-        output.document(view)
-    for name, value in view.items():
-        shown = ", ".join(map(str, value)) if isinstance(value, list) else value
-        if shown not in (None, "", {}):
-            output.text(f"{name}: {shown}")

@@ -1,4 +1,4 @@
-"""`smcp skill …`: the skills of a Computer that runs, orphans included."""
+"""`smcp skill …`: the skills of a Computer that runs, orphans included, or those on disk that a start would find."""
 
 from __future__ import annotations
 
@@ -6,62 +6,43 @@ from typing import Annotated, Literal
 
 import typer
 
-from .computer import Home
-from .exit_status import FAILED, SUCCESS
-from .managing import Ask, ComputerName, manage
-from .options import Json
-from .output import Output
+from .managing import Work, command
 
 skill = typer.Typer(name="skill", help="List and show skills.", no_args_is_help=True)
 
 _KINDS = {"mp": "marketplace:", "mcp": "mcp:", "user": "user"}
 
 
-@skill.command(name="list")
-def list_skills(
+@command(skill, "list")
+async def list_skills(
+    work: Work,
     *,
     source: Annotated[
         Literal["mp", "mcp", "user"] | None, typer.Option("--source", help="Only these.", metavar="mp|mcp|user")
     ] = None,
-    home: Home = None,
-    computer: ComputerName = None,
-    as_json: Json = False,
 ) -> None:
     """List skills and where they come from."""
-    output = Output(as_json=as_json)
-
-    async def work(ask: Ask) -> None:
-        found = (await ask("skill.list"))["skills"]
-        if source is not None:
-            found = [one for one in found if one["source"].startswith(_KINDS[source])]
-        if as_json:
-            output.document(found)
-        rows = [(one["name"], one["source"], "orphan" if one["orphan"] else "", one["description"]) for one in found]
-        output.table(("skill", "source", "", "description"), rows)
-
-    manage(output, home, computer, work)
+    status = await work.ask("skill.list")
+    found = status["skills"]
+    if source is not None:
+        found = [one for one in found if one["source"].startswith(_KINDS[source])]
+    if work.output.as_json:
+        work.output.document(found)
+    rows = [(one["name"], one["source"], "orphan" if one["orphan"] else "", one["description"]) for one in found]
+    work.output.table(("skill", "source", "", "description"), rows)
+    _tell(work, [note for note in status["notes"] if note["level"] != "debug"])
 
 
-@skill.command()
-def info(
-    name: Annotated[str, typer.Argument(help="Name of the skill.", metavar="NAME")],
-    *,
-    home: Home = None,
-    computer: ComputerName = None,
-    as_json: Json = False,
-) -> None:
+@command(skill)
+async def info(work: Work, name: Annotated[str, typer.Argument(help="Name of the skill.", metavar="NAME")]) -> int:
     """Show one skill."""
-    output = Output(as_json=as_json)
+    status = await work.ask("skill.list")
+    _tell(work, [])
+    return work.facts(status["skills"], "name", name, "skill")
 
-    async def work(ask: Ask) -> int:
-        found = next((one for one in (await ask("skill.list"))["skills"] if one["name"] == name), None)
-        if found is None:
-            output.note(f"there is no skill {name}")
-            return FAILED
-        if as_json:
-            output.document(found)
-        for field, value in found.items():
-            output.text(f"{field}: {value}")
-        return SUCCESS
 
-    manage(output, home, computer, work)
+def _tell(work: Work, notes: list[dict[str, str]]) -> None:
+    for note in notes:
+        work.output.note(f"{note['level']}: {note['place']}: {note['text']}")
+    if work.path is None:
+        work.output.note("no Computer runs; skills that MCP servers bring show once one does")

@@ -6,16 +6,18 @@ its failure where the diagnostics find it. What the operations do is the runtime
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from ...bus import Bus, Meter
+from ...bus import Bus, Meter, Observer
 from ...wire.diagnostics import Diagnostics
 from ...wire.envelope import Address
 from ...wire.errors import ConflictError, Failure, Finding, SmcpError, to_failure
 from ...wire.lifecycle import RUNNING, Operation, Phase, State, Verdict, admit
 from ...wire.message import Ask
+from ...wire.messages.plugins import WorkMoved
 from ...wire.redaction import Redaction
 from ..kernel.turns import Turns
 from ..ops.operations import Operations
@@ -115,6 +117,20 @@ class Conduct:
         )
         return self._redaction.struct(shown)
 
+    @asynccontextmanager
+    async def progress(self, listener: Callable[[WorkMoved], None]) -> AsyncIterator[None]:
+        """Calls `listener` for what operations that take long are at, while the context is open."""
+        if self._crew is None:
+            yield
+            return
+        facts = Observer(self._crew.house.bus, WorkMoved)
+        following = asyncio.get_running_loop().create_task(_follow(facts, listener), name="smcp progress")
+        try:
+            yield
+        finally:
+            facts.close()
+            await asyncio.wait((following,))
+
     def kill_actor(self, address: str) -> bool:
         """Kills an actor on the spot, as a fault would; its supervisor restarts it. `False` when there is none."""
         return self._crew is not None and self._crew.house.supervisor.kill_child(Address(address))
@@ -170,3 +186,9 @@ class Conduct:
         if self._crew is None:
             raise ConflictError("the Computer is not running", code="lifecycle")
         return await self._crew.ask(target, message, limit)
+
+
+async def _follow(facts: Observer, listener: Callable[[WorkMoved], None]) -> None:
+    async for fact in facts:
+        if isinstance(fact, WorkMoved):
+            listener(fact)

@@ -222,7 +222,8 @@ class _Pass:
         """Builds the tree beside, judges it, and moves it in."""
         with scratch(workshop(self._site.home)) as place:
             new = place / "catalog"
-            commit = fetch_tree(self._site, url, new)
+            commit = fetch_tree(self._site, url, new, what=name)
+            self._site.report(name, "checking", None)
             read_catalog(new)
             move_in(new, path, set_aside_path(self._site.home, name))
         return commit

@@ -6,6 +6,9 @@ server starts (DEC-37).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import anyio
 
 from ...wire.envelope import Address
@@ -14,6 +17,7 @@ from ...wire.messages.management import GetPendingDifferences, ManagementResult,
 from ...wire.messages.mcp import ServerStatus
 from ...wire.messages.plugins import (
     AddMarketplace,
+    CollectedPlugins,
     CollectPlugins,
     DisablePlugin,
     EnablePlugin,
@@ -27,6 +31,7 @@ from ...wire.messages.plugins import (
     RemoveMarketplace,
     SetMarketplace,
     UninstallPlugin,
+    WorkMoved,
 )
 from ...wire.messages.projection import ChangeResult
 from ...wire.messages.skills import RescanSkills
@@ -46,6 +51,8 @@ from .recycling import reclaimed
 from .site import Site
 from .threads import in_thread
 from .views import marketplace_views, plugin_views, satisfied
+
+R = TypeVar("R")
 
 LOOK_EVERY = 0.05
 """Seconds between two looks at a server that is starting."""
@@ -72,7 +79,7 @@ class PluginDesk(Management):
     @handler(concurrent=16)
     async def list_marketplaces(self, _: ListMarketplaces) -> MarketplaceViews:
         """Declared and fetched marketplaces."""
-        knowns, _notes = await in_thread(self._site, lambda site: read_knowns(site.home))
+        knowns, _notes = await self._at_work(lambda site: read_knowns(site.home))
         picture = self._composition.picture
         return MarketplaceViews(marketplace_views(picture.loaded.plugins, picture.settings, knowns))
 
@@ -81,7 +88,7 @@ class PluginDesk(Management):
         """What happened on disk since, to files and to trees of plugins."""
         found = await super().pending_differences(message)
         recovered = self._composition.picture.loaded.plugins
-        trees = await in_thread(self._site, lambda _: differing(recovered))
+        trees = await self._at_work(lambda _: differing(recovered))
         return PendingDifferences({**found.files, **trees})
 
     # -- plugins ------------------------------------------------------------------------------
@@ -92,9 +99,7 @@ class PluginDesk(Management):
         plugin_id = parse_plugin_id(message.plugin_id)
         async with self._turn:
             settings = self._composition.picture.settings
-            made = await in_thread(
-                self._site, lambda site: operations.install(site, settings, plugin_id, message.version)
-            )
+            made = await self._at_work(lambda site: operations.install(site, settings, plugin_id, message.version))
             there = satisfied(made.bundle.bundle_ids, self._held.servers)
             await self._absorb()
         notes = tuple(f"dependency satisfied: {one} is there already and stays as it is" for one in there)
@@ -108,8 +113,7 @@ class PluginDesk(Management):
             before = self._composition.picture
             known = before.loaded.plugins.find(plugin_id)
             self._refuse_inert(known, plugin_id)
-            opinion = await in_thread(
-                self._site,
+            opinion = await self._at_work(
                 lambda site: operations.write_opinion(site, before.settings, plugin_id, True, message.scope),
             )
             try:
@@ -137,8 +141,8 @@ class PluginDesk(Management):
         plugin_id = parse_plugin_id(message.plugin_id)
         async with self._turn:
             settings = self._composition.picture.settings
-            opinion = await in_thread(
-                self._site, lambda site: operations.write_opinion(site, settings, plugin_id, False, message.scope)
+            opinion = await self._at_work(
+                lambda site: operations.write_opinion(site, settings, plugin_id, False, message.scope)
             )
             await self._absorb()
         settings = self._composition.picture.settings
@@ -157,12 +161,11 @@ class PluginDesk(Management):
         return _departed(departure)
 
     @handler(concurrent=16)
-    async def collect_plugins(self, message: CollectPlugins) -> ManagementResult:
+    async def collect_plugins(self, message: CollectPlugins) -> CollectedPlugins:
         """Deletes what no intent stands for."""
         async with self._turn:
             picture = self._composition.picture
-            found = await in_thread(
-                self._site,
+            found = await self._at_work(
                 lambda site: gc.collect(
                     site, picture.settings, picture.loaded.plugins, prune_dangling=message.prune_dangling
                 ),
@@ -186,13 +189,13 @@ class PluginDesk(Management):
                 message.name,
                 trust=message.trust,
                 auto_update=message.auto_update,
+                fetch=message.fetch,
             )
 
         async with self._turn:
-            added = await in_thread(self._site, add)
+            added = await self._at_work(add)
             await self._absorb()
-        offers = (f"{added.name} offers {len(added.plugins)} plugins",)
-        return ManagementResult(added.changed, written_scope="user", diagnostics=offers)
+        return ManagementResult(added.changed, written_scope="user", diagnostics=added.notes)
 
     @handler(concurrent=16)
     async def remove_marketplace(self, message: RemoveMarketplace) -> ManagementResult:
@@ -202,15 +205,15 @@ class PluginDesk(Management):
             picture = self._composition.picture
             plugins = [plugin.id for plugin in picture.loaded.plugins.plugins if plugin.id.marketplace == name]
             leaving = () if message.keep_plugins else plugins
-            changed = await in_thread(
-                self._site, lambda site: operations.undeclare_marketplace(site, picture.settings, name, leaving)
+            changed = await self._at_work(
+                lambda site: operations.undeclare_marketplace(site, picture.settings, name, leaving)
             )
             for plugin_id in leaving:
                 await self._uninstall(plugin_id, keep_servers=False)
             await self._absorb()
             still = self._composition.picture.settings.source_of(("extraKnownMarketplaces", name))
             if still is None and not message.keep_plugins:
-                await in_thread(self._site, lambda site: operations.forget_marketplace(site, name))
+                await self._at_work(lambda site: operations.forget_marketplace(site, name))
         label = still.label if still is not None else None
         return ManagementResult(changed, still is None, label, "user")
 
@@ -219,8 +222,7 @@ class PluginDesk(Management):
         """Takes effect at the next boot."""
         async with self._turn:
             settings = self._composition.picture.settings
-            changed = await in_thread(
-                self._site,
+            changed = await self._at_work(
                 lambda site: operations.set_auto_update(site, settings, message.name, message.auto_update),
             )
             await self._absorb()
@@ -256,11 +258,18 @@ class PluginDesk(Management):
         """Deletes what nobody declares."""
         async with self._turn:
             settings = self._composition.picture.settings
-            gone = await in_thread(self._site, lambda site: gc.prune(site, settings))
+            gone = await self._at_work(lambda site: gc.prune(site, settings))
             await self._absorb()
         return ManagementResult(bool(gone), diagnostics=tuple(f"{name} is deleted" for name in gone))
 
     # -- inside -------------------------------------------------------------------------------
+
+    async def _at_work(self, work: Callable[[Site], R]) -> R:
+        return await in_thread(self._site, work, self._moved)
+
+    def _moved(self, what: str, step: str, size: int | None) -> None:
+        """What is being worked on, for whoever waits for it."""
+        self.publish(WorkMoved(what, step, size))
 
     async def _absorb(self, refresh: frozenset[str] = frozenset()) -> ChangeResult:
         """Makes the set out of what is on disk now, plugins included. Holds the turn."""
@@ -270,7 +279,7 @@ class PluginDesk(Management):
             again = load_again(self._options, known.loaded)
             return with_plugins(site, self._options, known.config, again, refresh=refresh)
 
-        loaded = await in_thread(self._site, read)
+        loaded = await self._at_work(read)
         return await self._change(known.config, self._held.mounts, loaded)
 
     def _mounted_by(self, plugin_id: PluginId) -> set[str]:
@@ -294,12 +303,14 @@ class PluginDesk(Management):
 
     async def _take_back(self, plugin_id: PluginId, opinion: operations.Opinion) -> None:
         """Restores the opinion and the set. Holds the turn."""
-        await in_thread(self._site, lambda site: operations.take_back(site, plugin_id, opinion))
+        await self._at_work(lambda site: operations.take_back(site, plugin_id, opinion))
         await self._absorb()
 
     async def _watch_first_starts(self, plugin_id: PluginId, added: set[str], opinion: operations.Opinion) -> None:
         """Waits until each new server is up; the first that fails takes the whole plugin back (B4)."""
         waiting = {one for one in added if self._held.servers[one].may_run}
+        for bundle_id in sorted(waiting):
+            self._moved(bundle_id, "starting", None)
         limit = self._options.server_start_timeout_s + LAUNCH_SLACK
         failed: ServerStatus | None = None
         with anyio.move_on_after(limit):
@@ -332,8 +343,7 @@ class PluginDesk(Management):
         picture = self._composition.picture
         recovered = picture.loaded.plugins
         known = recovered.find(plugin_id)
-        departure = await in_thread(
-            self._site,
+        departure = await self._at_work(
             lambda site: operations.withdraw(site, picture.settings, plugin_id, known.bundle if known else None),
         )
         others = {
@@ -348,7 +358,7 @@ class PluginDesk(Management):
             self._held.mounts = {**self._held.mounts, **kept}
         await self._absorb()
         if not departure.remaining:
-            await in_thread(self._site, lambda site: operations.discard(site, plugin_id))
+            await self._at_work(lambda site: operations.discard(site, plugin_id))
         return departure
 
     async def _rescan(self, plugin: Plugin) -> None:
@@ -359,14 +369,17 @@ class PluginDesk(Management):
             return  # that actor scans everything when it lives again
 
 
-def collected(found: gc.Collected) -> ManagementResult:
-    """What a collection did, for people."""
+def collected(found: gc.Collected) -> CollectedPlugins:
+    """What a collection did, with words for people."""
     notes = [f"removed {one}" for one in found.removed]
     notes += [f"dangling {key}: {reason}" for key, reason in found.dangling.items()]
     notes += [f"pruned {key}" for key in found.pruned]
     notes += [f"{key} is still declared by another scope" for key in found.residual]
     notes += [f"recoverable {key}" for key in found.recoverable]
-    return ManagementResult(bool(found.removed or found.pruned), diagnostics=tuple(notes))
+    result = ManagementResult(bool(found.removed or found.pruned), diagnostics=tuple(notes))
+    return CollectedPlugins(
+        result, found.removed, dict(found.dangling), found.pruned, found.residual, found.recoverable
+    )
 
 
 def _departed(departure: Departure) -> ManagementResult:

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -74,6 +74,7 @@ _REFUSED = re.compile(
 MAX_CLONE = 2 * MAX_BYTES
 """Bytes a clone may take: its files and its objects."""
 _LOOK_EVERY = 0.1
+Grown = Callable[[int], None]
 _STDERR_KEPT = 4_096
 
 
@@ -91,16 +92,22 @@ class Git:
         self._timeout = timeout
         self._max_bytes = max_bytes
         self._stopped = threading.Event()
+        self._grown: Grown = lambda _: None
 
-    def fetch(self, url: str, target: Path, *, ref: str | None = None, sha: str | None = None) -> str:
+    def fetch(
+        self, url: str, target: Path, *, ref: str | None = None, sha: str | None = None, grown: Grown = lambda _: None
+    ) -> str:
         """Makes `target` a shallow clone without submodules; returns its commit. An ssh url gets a try over HTTPS.
 
+        Args:
+            grown: Told the size in bytes now and then.
         Raises:
             ConfigValidationError: The url, ref or commit is none git may be given.
             NetworkError, AuthError: It could not be fetched; `target` does not exist.
             StartupError: There is no git here (`git_missing`).
         """
         _check(url, ref, sha)
+        self._grown = grown
         try:
             return self._fetch(url, target, ref, sha)
         except (NetworkError, AuthError):
@@ -203,8 +210,11 @@ class Git:
             except subprocess.TimeoutExpired:
                 if self._stopped.is_set():
                     raise NetworkError(f"{mask_url(url)} was given up", code="interrupted") from None
-                if growing is not None and size_of(growing) > self._max_bytes:
-                    raise ConfigValidationError(f"{mask_url(url)} is too large", code="too_large") from None
+                if growing is not None:
+                    size = size_of(growing)
+                    self._grown(size)
+                    if size > self._max_bytes:
+                        raise ConfigValidationError(f"{mask_url(url)} is too large", code="too_large") from None
                 if time.monotonic() >= deadline:
                     limit = f"{self._timeout:g} s"
                     raise NetworkError(f"{mask_url(url)} took longer than {limit}", code="fetch_timeout") from None

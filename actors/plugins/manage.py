@@ -12,6 +12,7 @@ from ...wire.message import Ask
 from ...wire.messages.management import ManagementResult, WritableScope
 from ...wire.messages.plugins import (
     AddMarketplace,
+    CollectedPlugins,
     CollectPlugins,
     DisablePlugin,
     EnablePlugin,
@@ -80,7 +81,7 @@ class ManagePlugins:
         """Takes a plugin out of the projection."""
         return await self._operate(DisablePlugin(plugin_id, scope), mutates=True)
 
-    async def collect(self, *, prune_dangling: bool = False) -> ManagementResult:
+    async def collect(self, *, prune_dangling: bool = False) -> CollectedPlugins:
         """Deletes what no intent stands for; intents that cannot be fulfilled only with `prune_dangling`."""
         return await self._operate(CollectPlugins(prune_dangling), mutates=True)
 
@@ -89,10 +90,20 @@ class ManagePlugins:
         return (await self._operate(ListMarketplaces(), mutates=False)).marketplaces
 
     async def add_marketplace(
-        self, url: str, name: str | None = None, *, trust: bool = False, auto_update: bool | None = None
+        self,
+        url: str,
+        name: str | None = None,
+        *,
+        trust: bool = False,
+        auto_update: bool | None = None,
+        fetch: bool = True,
     ) -> ManagementResult:
-        """Declares and fetches a marketplace; `trust` is the user's explicit word, without which it is refused."""
-        return await self._operate(AddMarketplace(url, name, trust, auto_update), mutates=True)
+        """Declares a marketplace, and fetches it now or at the next start.
+
+        Args:
+            trust: The user's explicit word, without which it is refused.
+        """
+        return await self._operate(AddMarketplace(url, name, trust, auto_update, fetch), mutates=True)
 
     async def remove_marketplace(self, name: str, *, keep_plugins: bool = False) -> ManagementResult:
         """Takes a marketplace away, and its plugins with it unless they shall stay."""

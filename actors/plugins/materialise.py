@@ -113,7 +113,8 @@ class _Work(msgspec.Struct):
             clone, commit = self._legacy(), source.sha
             if clone is None:
                 clone = place / "clone"
-                commit = fetch_tree(self.site, source.url, clone, ref=source.ref, sha=source.sha)
+                what = str(self.plugin_id)
+                commit = fetch_tree(self.site, source.url, clone, what=what, ref=source.ref, sha=source.sha)
             tree = resolve_inside(clone, source.path, "source.path")
             if not tree.is_dir():
                 raise ConfigValidationError(f"{source.path} is no directory", code="missing_tree", field="source.path")
@@ -150,6 +151,7 @@ class _Work(msgspec.Struct):
 
     def _install(self, tree: Path, version: str, commit: str | None) -> Materialised:
         """Judges a tree and moves it to its place."""
+        self.site.report(str(self.plugin_id), "checking", None)
         bundle = read_bundle(tree, self.plugin_id, self.entry, version, commit)
         place = plugin_path(self.site.home, self.plugin_id, version)
         former = workshop(self.site.home) / f"old-{self.plugin_id}"

@@ -173,7 +173,7 @@ class Added(msgspec.Struct, frozen=True):
 
     name: str
     changed: bool
-    plugins: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def add_marketplace(
@@ -184,11 +184,13 @@ def add_marketplace(
     *,
     trust: bool = False,
     auto_update: bool | None = None,
+    fetch: bool = True,
 ) -> Added:
     """Declares a marketplace in the user's settings and fetches it; one that cannot be fetched leaves nothing.
 
     Args:
         settings: The settings as they are on disk at that moment.
+        fetch: Whether to fetch it now rather than at the next boot.
         trust: The user's explicit word (R-PLUGIN-9).
     Raises:
         ConfigValidationError, PolicyError, ConflictError: It may not be added.
@@ -221,6 +223,8 @@ def add_marketplace(
         return {"extraKnownMarketplaces": {wanted: declaration}, **trusted}
 
     change = change_intent(path, "settings", declare)
+    if not fetch:
+        return Added(wanted, change.changed, (f"{wanted} is fetched at the next start or refresh",))
     found = reconcile_catalogs(site, settings(), refresh=frozenset({wanted}))
     catalog = found.catalogs.get(wanted)
     if catalog is None or wanted in found.report.failed:
@@ -229,7 +233,7 @@ def add_marketplace(
             change_intent(path, "settings", lambda now: _undeclared(now, wanted, keep_trust=was_trusted))
             _forget(site, wanted)
         raise error_like(finding.category, finding.reason, finding.code)
-    return Added(wanted, change.changed, tuple(catalog.marketplace.plugins))
+    return Added(wanted, change.changed, (f"{wanted} offers {len(catalog.marketplace.plugins)} plugins",))
 
 
 def undeclare_marketplace(site: Site, settings: Settings, name: str, leaving: Collection[PluginId] = ()) -> bool:

@@ -19,6 +19,12 @@ from .git import Git
 from .git_urls import local_path
 from .trees import copy_tree, digest_of
 
+Report = Callable[[str, str, int | None], None]
+
+
+def nobody(_what: str, _step: str, _size: int | None) -> None:
+    """Nobody waits for this work."""
+
 
 class Site(msgspec.Struct, frozen=True):
     """What every operation needs.
@@ -26,6 +32,7 @@ class Site(msgspec.Struct, frozen=True):
     Attributes:
         source_trust, plugin_approval: Hooks of the application; each is asked with a mapping and refuses by `False`.
         clock: Unix seconds.
+        report: Told what is being worked on, which step of it, and how many bytes of a fetch are there.
     """
 
     home: Path
@@ -35,13 +42,14 @@ class Site(msgspec.Struct, frozen=True):
     source_trust: Callable[..., Any] | None = None
     plugin_approval: Callable[..., Any] | None = None
     clock: Callable[[], float] = time.time
+    report: Report = nobody
 
-    def stoppable(self) -> Site:
-        """The same site with a git of its own, which can be stopped without stopping others."""
-        return msgspec.structs.replace(self, git=self.git.again())
+    def stoppable(self, report: Report) -> Site:
+        """The same site with a git of its own, which can be stopped without stopping others, and who hears of it."""
+        return msgspec.structs.replace(self, git=self.git.again(), report=report)
 
 
-def site_of(options: RuntimeOptions) -> Site:
+def site_of(options: RuntimeOptions, report: Report = nobody) -> Site:
     """The site of a run; `options` are settled."""
     known = directories.resolve(options)
     root = Path(options.project_root or ".")
@@ -52,6 +60,7 @@ def site_of(options: RuntimeOptions) -> Site:
         root,
         options.source_trust,
         options.plugin_approval,
+        report=report,
     )
 
 
@@ -68,19 +77,22 @@ def refuses(hook: Callable[..., Any] | None, question: Mapping[str, Any]) -> boo
     return answer is False
 
 
-def fetch_tree(site: Site, url: str, target: Path, *, ref: str | None = None, sha: str | None = None) -> str:
+def fetch_tree(site: Site, url: str, target: Path, *, what: str, ref: str | None = None, sha: str | None = None) -> str:
     """Fetches a repository, or copies a plain local directory; the commit, or a digest of the copy in its place.
 
+    Args:
+        what: What it is, in reports.
     Raises:
         SmcpError: It could not be had; see `Git.fetch` and `copy_tree`.
     """
+    site.report(what, "fetching", None)
     local = local_path(url)
     if local is not None and is_plain_directory(Path(local)):
         if ref is not None or sha is not None:
             raise ConfigValidationError("a directory without version control has no refs", code="bad_ref")
         copy_tree(Path(local), target)
         return f"dir-{digest_of(target)}"
-    return site.git.fetch(url, target, ref=ref, sha=sha)
+    return site.git.fetch(url, target, ref=ref, sha=sha, grown=lambda size: site.report(what, "fetching", size))
 
 
 def is_plain_directory(path: Path) -> bool:

@@ -6,16 +6,26 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import anyio
+import anyio.from_thread
 import anyio.to_thread
 
-from .site import Site
+from .site import Report, Site
 
 R = TypeVar("R")
 
 
-async def in_thread(site: Site, work: Callable[[Site], R]) -> R:
-    """Runs `work` with a site whose git can be stopped, and stops it when this is cancelled."""
-    own = site.stoppable()
+async def in_thread(site: Site, work: Callable[[Site], R], moved: Report | None = None) -> R:
+    """Runs `work` with a site whose git can be stopped, and stops it when this is cancelled.
+
+    Args:
+        moved: Told in the event loop what the work is at.
+    """
+
+    def report(what: str, step: str, size: int | None) -> None:
+        if moved is not None:
+            anyio.from_thread.run_sync(moved, what, step, size)
+
+    own = site.stoppable(report)
     outcome: list[R] = []
     failure: Exception | None = None
     async with anyio.create_task_group() as group:

@@ -14,15 +14,29 @@ from smcp_runtime.actors.reconcile.options import RuntimeOptions, settle
 from smcp_runtime.cli.control import door, managed
 from smcp_runtime.cli.offline import Offline
 from smcp_runtime.wire.errors import ConfigValidationError, ConflictError
+from support.command import Ran, smcp
 from support.marketplaces import HARBOUR, Repository, catalog, plugin, stdio
 from support.peers import Peer, Peers
 from support.stack import light
 
-from .test_management_commands import SMCP, User
+from .test_management_commands import SMCP
+from .test_management_commands import User as UserOfProcesses
 
 spec = pytest.mark.spec
 AUDIT = "audit@acme"
 TWINS = {"fs_user": light("filesystem", bundle_id="fs_user"), "fs_other": light("filesystem", bundle_id="fs_other")}
+
+
+class User(UserOfProcesses):
+    """Commands run in this process; one that must be a process of its own is started by the test."""
+
+    def run(self, *words: str, typed: str | None = None, **environ: str) -> Any:
+        return smcp(*words, environ={**self.environ, **environ}, cwd=self.project, typed=typed or "")
+
+    def said(self, *words: str, **more: Any) -> Any:
+        ran: Ran = self.run(*words, **more)
+        assert ran.status == 0, ran.errors
+        return json.loads(ran.lines[0])
 
 
 @pytest.fixture
@@ -83,7 +97,7 @@ def test_every_operation_on_files_alone_leaves_what_the_next_start_reads(tmp_pat
     files.carry_out("plugin.disable", {"plugin_id": AUDIT})
     assert files.carry_out("server.list", {}) == []
     assert not files.carry_out("marketplace.refresh", {})["changed"]
-    assert not files.carry_out("plugin.gc", {})["changed"]
+    assert not files.carry_out("plugin.gc", {})["result"]["changed"]
     assert files.carry_out("plugin.uninstall", {"plugin_id": AUDIT})["changed"]
     assert states() == [(AUDIT, "available", False)]
     assert files.carry_out("marketplace.remove", {"name": "acme"})["changed"]
@@ -94,14 +108,9 @@ def test_every_operation_on_files_alone_leaves_what_the_next_start_reads(tmp_pat
 
 
 @spec("T-PLUG-2", "T-PLUG-4", "R-MGMT-1")
-def test_a_computer_that_runs_is_managed_through_its_door(
-    user: User, market: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_computer_that_runs_is_managed_through_its_door(user: User, market: Repository) -> None:
     run = computer(user)
-    for name in ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(user.home))
-    socket = door("desk")
+    socket = door(user.home / ".a2c/skills", "desk")
     assert stat.S_IMODE(socket.stat().st_mode) == 0o600
     assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ..message import Ask, Record
+from ..message import Ask, Fact, Record
 from .management import ManagementResult, WritableScope
 
 PluginState = Literal["available", "installed_disabled", "installed_enabled"]
@@ -106,12 +106,16 @@ class ListMarketplaces(Ask[MarketplaceViews]):
 
 
 class AddMarketplace(Ask[ManagementResult]):
-    """Declares a marketplace in user settings and fetches it; without `trust` it is refused (R-PLUGIN-9)."""
+    """Declares a marketplace in user settings and fetches it; without `trust` it is refused (R-PLUGIN-9).
+
+    Without `fetch` the next boot or refresh brings it.
+    """
 
     url: str
     name: str | None = None
     trust: bool = False
     auto_update: bool | None = None
+    fetch: bool = True
 
 
 class RemoveMarketplace(Ask[ManagementResult]):
@@ -141,7 +145,42 @@ class PruneMarketplaces(Ask[ManagementResult]):
     """Deletes what was fetched from marketplaces that nobody declares any more; on a person's word only."""
 
 
-class CollectPlugins(Ask[ManagementResult]):
+class CollectedPlugins(Record):
+    """What a collection did.
+
+    Attributes:
+        removed: Records and trees that no intent stood for.
+        dangling: Intents that cannot be fulfilled, and why: `marketplace-not-added`, `catalog-missing`,
+            `manifest-unreadable` or `entry-missing`.
+        pruned: Those of them that were removed from the user's settings.
+        residual: Those of the pruned that another scope still declares.
+        recoverable: Intents that the next boot may fulfil.
+    """
+
+    result: ManagementResult
+    removed: tuple[str, ...] = ()
+    dangling: dict[str, str] = {}
+    pruned: tuple[str, ...] = ()
+    residual: tuple[str, ...] = ()
+    recoverable: tuple[str, ...] = ()
+
+
+class CollectPlugins(Ask[CollectedPlugins]):
     """Deletes what no intent stands for; `prune_dangling` also intents that cannot be fulfilled (03 §7.9)."""
 
     prune_dangling: bool = False
+
+
+class WorkMoved(Fact):
+    """What an operation that takes long is at, for people who wait for it.
+
+    `what` is a plugin, a marketplace or a server, `step` a word for what is done with it, `size` the bytes that a
+    fetch has brought so far.
+    """
+
+    what: str
+    step: str
+    size: int | None = None
+
+    def coalesce_key(self) -> str:
+        return self.what

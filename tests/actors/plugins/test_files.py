@@ -583,7 +583,7 @@ def test_adding_needs_an_explicit_word_of_trust_and_removing_takes_it_back(home:
         operations.add_marketplace(home.site, home.settings, repository.url, "acme")
     assert caught.value.code == "trust_needed"
     added = operations.add_marketplace(home.site, home.settings, repository.url, "acme", trust=True)
-    assert added.plugins == ("audit",)
+    assert added.notes == ("acme offers 1 plugins",)
     assert home.said()["trustedMarketplaces"] == ["acme"]
     operations.undeclare_marketplace(home.site, home.settings(), "acme")
     operations.forget_marketplace(home.site, "acme")
