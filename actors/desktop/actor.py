@@ -25,9 +25,9 @@ from ...wire.protocol import ACK_BUDGET
 from ...wire.window_uri import parse_window_uri
 from ..kernel import Actor, handler, observer
 from .contents import Contents, Place
-from .organise import matching, organise
+from .organise import matching, oddity, organise
 from .render import render
-from .windows import Window, digest, list_windows, shared_hosts, signature
+from .windows import Window, digest, in_turn, list_windows, shared_hosts, signature
 
 logger = logging.getLogger(__name__)
 
@@ -62,12 +62,15 @@ class DesktopActor(Actor):
         self._rendered: dict[tuple[int | None, str | None], bytes] = {}
         self._reads = anyio.CapacityLimiter(self._settings.parallel_reads)
         self._ready = anyio.Event()
+        self._said: dict[str, tuple[int, set[str]]] = {}
+        self._shared: tuple[str, ...] = ()
 
     @handler
     def apply(self, message: ApplyDesktop) -> Applied:
         """Takes the windows of a commit over and renews subscriptions where a listing changed."""
         notes: list[str] = []
         windows: list[Window] = []
+        said: dict[str, tuple[int, set[str]]] = {}
         present = {server.bundle_id for server in message.servers if server.connected and server.subscribe}
         for bundle_id in set(self._contents.servers()) - present:
             self._contents.gone(bundle_id)
@@ -75,14 +78,17 @@ class DesktopActor(Actor):
             if server.bundle_id in present:
                 listing = list_windows(server)
                 windows.extend(listing.windows)
+                notes.extend(listing.notes)
+                said[server.bundle_id] = self._say(server, listing.notes)
                 if self._contents.listed(server.bundle_id, server.session, server.resources.data):
-                    notes.extend(listing.notes)
                     self.tasks.start_soon(self._watch, server, [window.uri for window in listing.windows])
         before, self._windows = self._windows, tuple(windows)
         self._rendered.clear()
-        notes.extend(shared_hosts(self._windows))
-        for note in notes:
+        shared = shared_hosts(self._windows)
+        for note in set(shared) - set(self._shared):
             logger.warning("%s", note)
+        self._said, self._shared = said, shared
+        notes.extend(shared)
         self._ready.set()
         return Applied(signature(before) != signature(self._windows), tuple(notes), digest(self._windows))
 
@@ -119,6 +125,15 @@ class DesktopActor(Actor):
 
     # -- inside ---------------------------------------------------------------------
 
+    def _say(self, server: ResourceSlice, notes: Sequence[str]) -> tuple[int, set[str]]:
+        """Logs what was not said of this session before (C-DESK-1); the session, and all that has been said of it."""
+        session, said = self._said.get(server.bundle_id, (server.session, set()))
+        known = said if session == server.session else set()
+        for note in dict.fromkeys(notes):
+            if note not in known:
+                logger.warning("%s", note)
+        return server.session, known | set(notes)
+
     def _render(self, windows: Sequence[Window], fresh: Mapping[Place, object], size: int | None) -> bytes:
         contents = {**fresh, **self._contents.known}
         rendered = render(organise(windows, contents, self._history, size), self._settings.budget)
@@ -143,20 +158,25 @@ class DesktopActor(Actor):
         self._contents.watched(server.bundle_id, watched.uris)
 
     async def _read_missing(self, wanted: Sequence[Window]) -> dict[Place, object]:
-        """Reads what is not kept, side by side, except from servers that are not waited for (C-DESK-9)."""
+        """Reads what is not kept, side by side, except from servers that are not waited for (C-DESK-9).
+
+        Servers take turns, so that one with many windows that hang does not keep another's from being read (C-SEC-4).
+        """
         fresh: dict[Place, object] = {}
 
         async def read(window: Window) -> None:
             async with self._reads:
+                if self._contents.is_suspect(window.bundle_id):
+                    return  # found out while this one waited for its turn
                 contents = await self._read(window)
             if contents is not None:
                 fresh[window.bundle_id, window.uri] = contents
 
+        missing = [window for window in wanted if (window.bundle_id, window.uri) not in self._contents.known]
         with anyio.move_on_after(self._settings.answer_timeout) as limit:
             async with anyio.create_task_group() as tasks:
-                for window in wanted:
-                    place = (window.bundle_id, window.uri)
-                    if place not in self._contents.known and not self._contents.is_suspect(window.bundle_id):
+                for window in in_turn(missing):
+                    if not self._contents.is_suspect(window.bundle_id):
                         tasks.start_soon(read, window)
         if limit.cancelled_caught:
             logger.warning("the desktop was assembled without windows that took too long")
@@ -176,6 +196,8 @@ class DesktopActor(Actor):
                 self.tasks.start_soon(self._try_again, window, self._contents.session(window.bundle_id))
             return None
         contents: object = msgspec.json.decode(reply.contents.data)
+        if odd := oddity(contents):
+            logger.warning("%s: window %.64s: %s", window.bundle_id, window.host, odd)
         self._contents.keep(place, stamp, contents)
         return contents
 

@@ -33,6 +33,17 @@ def texts_of(contents: object) -> tuple[str, ...] | None:
     return texts or None
 
 
+def oddity(contents: object) -> str | None:
+    """What of a window's contents cannot be shown, `None` if all can. Spec: C-DESK-17, C-DESK-24."""
+    blocks = contents if isinstance(contents, list) else []
+    left_out = sum(not (isinstance(block, dict) and isinstance(block.get("text"), str)) for block in blocks)
+    if not left_out:
+        return None
+    if left_out == len(blocks):
+        return "it holds no text and is not shown"
+    return f"{left_out} of its {len(blocks)} blocks are no text and are left out"
+
+
 def organise(
     windows: Sequence[Window], contents: Mapping[tuple[str, str], Any], history: Sequence[str], size: int | None
 ) -> tuple[Shown, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -70,6 +72,16 @@ def shared_hosts(windows: tuple[Window, ...]) -> tuple[str, ...]:
     return tuple(
         f"window host {host} is exposed by {', '.join(sorted(ids))}" for host, ids in owners.items() if len(ids) > 1
     )
+
+
+def in_turn(windows: Iterable[Window]) -> list[Window]:
+    """One window of each server, then a second one of each, and so on."""
+    turns: Counter[str] = Counter()
+    turned: list[tuple[int, Window]] = []
+    for window in windows:
+        turned.append((turns[window.bundle_id], window))
+        turns[window.bundle_id] += 1
+    return [window for _turn, window in sorted(turned, key=lambda one: one[0])]
 
 
 def signature(windows: tuple[Window, ...]) -> frozenset[tuple[str, str, float, bool]]:

@@ -116,7 +116,16 @@ async def test_servers_called_lately_come_first_and_one_host_is_shown_from_both(
 
 
 @pytest.mark.spec(
-    "T-PROJ-7", "C-DESK-12", "C-DESK-14", "C-DESK-30", "C-DESK-33", "C-DESK-35", "C-DESK-43", "C-DESK-44", "C-GEN-9"
+    "T-PROJ-7",
+    "C-DESK-2",
+    "C-DESK-12",
+    "C-DESK-14",
+    "C-DESK-30",
+    "C-DESK-33",
+    "C-DESK-35",
+    "C-DESK-43",
+    "C-DESK-44",
+    "C-GEN-9",
 )
 async def test_what_servers_do_wrong_costs_only_itself(tmp_path: Path) -> None:
     odd = [

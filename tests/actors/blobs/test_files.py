@@ -18,7 +18,7 @@ from smcp_runtime.actors.blobs.spool import STALE_DRAFT, TOUCH_EVERY, Spool
 from smcp_runtime.actors.blobs.upload_desk import UploadDesk
 from smcp_runtime.wire.errors import PeerError
 
-from .test_actor import b64, declared
+from .test_actor import b64, contents, declared
 
 DAY = 24 * 3600.0
 
@@ -217,5 +217,5 @@ class TestDesk:
         assert await self.refused(desk, **rest) == "invalid_upload"
         assert [path for path in (tmp_path / "landing").rglob("*") if path.is_file()] == []
         done = await desk.receive(declared(data), agent="a", office="o")
-        assert Path(str(done.landing_path)).stat().st_size == 300_000
+        assert contents({"landing_path": done.landing_path}) == data
         await desk.close()

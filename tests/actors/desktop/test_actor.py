@@ -32,6 +32,7 @@ class ScriptedServer(Actor):
 
     def __init__(self, texts: dict[str, str]) -> None:
         self.texts = texts
+        self.blocks: dict[str, list[dict[str, str]]] = {}
         self.reads: Counter[str] = Counter()
         self.side_by_side = self.most_side_by_side = 0
         self.hangs: set[str] = set()
@@ -58,8 +59,8 @@ class ScriptedServer(Actor):
             self.side_by_side -= 1
         if message.uri in self.fails:
             raise NetworkError("refused", code="upstream_error")
-        block = {"uri": message.uri, "text": self.texts[message.uri]}
-        return ResourceContents(Attachment(json.dumps([block]).encode()))
+        blocks = self.blocks.get(message.uri) or [{"uri": message.uri, "text": self.texts[message.uri]}]
+        return ResourceContents(Attachment(json.dumps(blocks).encode()))
 
     @handler
     def watch(self, message: WatchResources) -> Watched:
@@ -76,6 +77,7 @@ class Stage:
         self.supervisor = supervisor
         self.servers: dict[str, ScriptedServer] = {}
         self.number = 0
+        self.notes: tuple[str, ...] = ()
 
     async def server(self, bundle_id: str, **texts: str) -> ScriptedServer:
         server = ScriptedServer({f"window://{bundle_id}/{name}": text for name, text in texts.items()})
@@ -100,6 +102,7 @@ class Stage:
         for server in self.servers.values():
             server.watched = anyio.Event()
         applied = await self.bus.ask(DESKTOP, ApplyDesktop(self.number, slices))
+        self.notes = applied.notes
         return applied.changed
 
     async def watched(self) -> None:
@@ -116,10 +119,16 @@ class Stage:
 
 
 @pytest.fixture
-async def stage() -> AsyncIterator[Stage]:
+async def bus_and_supervisor() -> AsyncIterator[tuple[Bus, Supervisor]]:
     async with Bus() as bus, Supervisor(bus) as supervisor:
-        await supervisor.start_child(ChildSpec(DESKTOP, lambda: DesktopActor(QUICK)))
-        yield Stage(bus, supervisor)
+        yield bus, supervisor
+
+
+@pytest.fixture
+async def stage(bus_and_supervisor: tuple[Bus, Supervisor]) -> Stage:
+    bus, supervisor = bus_and_supervisor
+    await supervisor.start_child(ChildSpec(DESKTOP, lambda: DesktopActor(QUICK)))
+    return Stage(bus, supervisor)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -170,8 +179,10 @@ async def test_updates_of_other_schemes_or_unknown_servers_are_no_desktop_matter
     assert server.reads.total() == 1
 
 
-@pytest.mark.spec("C-DESK-10")
-async def test_a_window_without_a_live_subscription_is_read_each_time(stage: Stage) -> None:
+@pytest.mark.spec("C-DESK-10", "C-DESK-8")
+async def test_a_window_without_a_live_subscription_is_read_each_time(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
     server = await stage.server("s", a="A", b="B")
     server.unsubscribable = {"window://s/b"}
     await stage.commit()
@@ -179,6 +190,7 @@ async def test_a_window_without_a_live_subscription_is_read_each_time(stage: Sta
     await stage.get()
     await stage.get()
     assert server.reads == {"window://s/a": 1, "window://s/b": 2}
+    assert [record.levelname for record in caplog.records if "no subscription" in record.getMessage()] == ["WARNING"]
 
 
 @pytest.mark.spec("C-DESK-12", "C-DESK-15")
@@ -217,6 +229,75 @@ async def test_at_most_eight_reads_run_at_once(stage: Stage) -> None:
         await anyio.wait_all_tasks_blocked()
         server.release.set()
     assert server.most_side_by_side == 8
+
+
+@pytest.mark.spec("C-DESK-9", "C-GEN-14")
+async def test_an_answer_ends_in_time_without_what_was_not_read_by_then(
+    bus_and_supervisor: tuple[Bus, Supervisor], caplog: pytest.LogCaptureFixture
+) -> None:
+    bus, supervisor = bus_and_supervisor
+    slow = DesktopSettings(read_timeout=30.0, answer_timeout=0.2)
+    await supervisor.start_child(ChildSpec(DESKTOP, lambda: DesktopActor(slow)))
+    stage = Stage(bus, supervisor)
+    await stage.server("good", w="G")
+    bad = await stage.server("bad", w="B")
+    bad.hangs = {"window://bad/w"}
+    await stage.commit()
+    assert await stage.get() == ["window://good/w\n\nG"]
+    assert "took too long" in caplog.text
+
+
+@pytest.mark.spec("C-SEC-4", "C-DESK-9")
+async def test_many_windows_that_hang_do_not_keep_another_server_from_being_read(stage: Stage) -> None:
+    bad = await stage.server("bad", **{f"w{n}": "x" for n in range(40)})
+    bad.hangs = set(bad.texts)
+    await stage.server("good", w="G")
+    await stage.commit()
+    began = bad.now()
+    assert await stage.get() == ["window://good/w\n\nG"]
+    assert bad.now() - began < 2 * QUICK.read_timeout, "each eight of the forty were waited for"
+    assert bad.most_side_by_side <= 8
+
+
+@pytest.mark.spec("C-DESK-17", "C-DESK-24", "C-DESK-33")
+async def test_blocks_without_text_are_warned_of_once_a_read(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    server = await stage.server("s", blob="", both="text", plain="text")
+    blob = {"uri": "x", "blob": "eA=="}
+    server.blocks = {"window://s/blob": [blob], "window://s/both": [blob, {"uri": "x", "text": "text"}]}
+    await stage.commit()
+    await stage.watched()
+    for _ in range(2):
+        assert await stage.get() == ["window://s/both\n\ntext", "window://s/plain\n\ntext"]
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [line.partition(": window ")[2] for line in sorted(warned)] == [
+        "s: 1 of its 2 blocks are no text and are left out",
+        "s: it holds no text and is not shown",
+    ]
+
+
+@pytest.mark.spec("C-DESK-1", "C-DESK-4", "C-DESK-30")
+async def test_what_is_odd_is_said_once_a_session_and_shown_as_long_as_it_is(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    def warned() -> int:
+        return sum("the query of window" in record.getMessage() for record in caplog.records)
+
+    server = await stage.server("s", **{"a?x=1": "A"})
+    await stage.commit()
+    assert (warned(), len(stage.notes)) == (1, 1)
+    server.texts["window://s/b"] = "B"
+    await stage.commit()
+    await stage.server("t", a="A")
+    await stage.commit()
+    assert (warned(), len(stage.notes)) == (1, 1)
+    await stage.commit(session=2)
+    assert (warned(), len(stage.notes)) == (2, 1)
+    other = await stage.server("u")
+    other.texts = {"window://T/x": "same host as t"}
+    for _ in range(2):
+        await stage.commit(session=2)
+    assert sum("is exposed by t, u" in record.getMessage() for record in caplog.records) == 1
+    assert len(stage.notes) == 2
 
 
 @pytest.mark.spec("C-DESK-45", "DEC-23", "C-SEC-4", "C-DESK-27")
