@@ -183,7 +183,8 @@ class Sources(NamedTuple):
             approve_all_servers=self.approve_all,
             ops=self.ops,
             ops_token=self.ops_token,
-            placement=self.workers.placement,  # type: ignore[arg-type] - checked with all other options
+            # A word that is none is found with the faults of all other options.
+            placement=self.workers.placement,  # type: ignore[arg-type]
             bus=self.workers.bus,
             bus_keys=self.workers.keys,
             prompter=None if asked is None else asked.value,

@@ -42,7 +42,7 @@ from .composition import Composition, Picture
 from .computer_config import ComputerConfig, parse_computer_config
 from .degradations import Degradations, degradation_of_error
 from .feeds import feeds
-from .findings import Findings
+from .findings import Findings, error_of
 from .following import Following
 from .held import Held
 from .input_desk import InputDesk
@@ -52,7 +52,7 @@ from .keeper import ServerKeeper
 from .lanes import Lanes
 from .loading import Loaded, load_all, places_for, settings_of, with_plugins
 from .management import may_not_run
-from .options import RuntimeOptions
+from .options import RuntimeOptions, unreachable
 from .plan import Plan, plan
 from .rendering import Renderer
 from .resolution import Chain
@@ -216,6 +216,9 @@ class ReconcileActor(Following, PluginDesk, ServerDesk, InputDesk):
     async def sync(self, message: SyncConfig) -> ChangeResult:
         """Replaces the configuration (R-LIFE-15). An invalid one changes nothing."""
         parsed = parse_computer_config(message.config.data)
+        faults = unreachable(parsed.config, self._options)
+        if faults:
+            raise error_of(faults, "computer config")
         async with self._turn:
             return await self._change(parsed.config, self._held.mounts, plugins=await self._plugins_for(parsed.config))
 

@@ -20,8 +20,8 @@ from ..finder.resolver import Resolver
 from ..ops.access import SHORTEST, is_loopback, split
 from ..tools.confirmation import ConfirmTool
 from .computer_config import ComputerConfig
-from .findings import Findings
-from .policies import GROUPS, PLACEMENTS, Layer, Placement, read_group
+from .findings import Findings, member
+from .policies import GROUPS, PLACEMENTS, Layer, Placement, read_group, read_runtime
 from .settings_fields import is_absolute
 
 Hook = Callable[..., Any]
@@ -171,6 +171,8 @@ def settle(options: RuntimeOptions, config: ComputerConfig | None = None) -> tup
     changes: dict[str, Any] = {name: _number(options, name, findings) for name in _FROM_ENVIRONMENT}
     for name, group in _GROUP_OPTIONS.items():
         changes[name] = read_group(getattr(options, name), group, name, findings)
+    if config is not None:
+        findings.faults.extend(unreachable(config, options))
     flags = [options.flag_mcp_config] if isinstance(options.flag_mcp_config, str) else options.flag_mcp_config
     _check_bounds(options, findings)
     _check_choices(options, findings)
@@ -192,6 +194,19 @@ def settle(options: RuntimeOptions, config: ComputerConfig | None = None) -> tup
     )
     findings.raise_if_any("options")
     return settled, tuple(findings.warnings)
+
+
+def unreachable(config: ComputerConfig, options: RuntimeOptions) -> tuple[Finding, ...]:
+    """What a configuration places at external workers, though none can find this Computer."""
+    if options.bus is not None:
+        return ()
+    everybody, single = read_runtime(config.settings.get("mcpServerRuntime"), "mcpServerRuntime", Findings())
+    layers = {"defaults": everybody, **{member("servers", bundle_id): layer for bundle_id, layer in single.items()}}
+    return tuple(
+        Finding(f"mcpServerRuntime.{path}.placement", "external needs a bus endpoint", "validation", "no_bus")
+        for path, layer in layers.items()
+        if layer.get("limits", {}).get("placement") == "external"
+    )
 
 
 def log_settings(environ: Mapping[str, str]) -> LogSettings:

@@ -17,6 +17,7 @@ from zmq.backend import Socket as _Bare
 
 from .watch import watch
 
+sniffio: Any
 try:
     import sniffio
 except ModuleNotFoundError:  # anyio then does without it, too
