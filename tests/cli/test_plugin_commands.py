@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from smcp_runtime.cli.offline import Offline
 from smcp_runtime.wire.errors import ConfigValidationError, ConflictError
 from support.command import Ran, smcp
 from support.marketplaces import HARBOUR, Repository, catalog, plugin, stdio
-from support.peers import Peer, Peers
+from support.peers import Peers
 from support.stack import light
 
 from .test_management_commands import SMCP
@@ -49,16 +50,19 @@ def market(tmp_path: Path) -> Repository:
     return Repository(tmp_path / "acme", catalog("acme", "audit"), plugin("audit", stdio("store", bundle_id="db")))
 
 
-def computer(user: User, *words: str) -> Peer:
-    started = user.peers.start([*SMCP, "computer", "run", "--name", "desk", *words], env=user.environ, cwd=user.project)
-    started.wait_line(r"^ready url=", timeout=20)
-    return started
-
-
-def flag_file(tmp_path: Path, servers: Any) -> str:
-    path = tmp_path / "flag.json"
-    path.write_text(json.dumps({"mcp_servers": list(servers)}))
-    return str(path)
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
+    """A user whose Computer runs, in a process of its own, with two servers of one name."""
+    root = tmp_path_factory.mktemp("desk")
+    flag = root / "flag.json"
+    flag.write_text(json.dumps({"mcp_servers": list(TWINS.values())}))
+    with Peers() as peers:
+        user = User(root, peers)
+        command = [*SMCP, "computer", "run", "--name", "desk", "--mcp-config", str(flag)]
+        started = peers.start(command, env=user.environ, cwd=user.project)
+        started.wait_line(r"^ready url=", timeout=30)
+        yield user
+        assert started.status is None
 
 
 @spec("R-CLI-2", "R-PLUGIN-9", "T-PLUG-1")
@@ -108,9 +112,8 @@ def test_every_operation_on_files_alone_leaves_what_the_next_start_reads(tmp_pat
 
 
 @spec("T-PLUG-2", "T-PLUG-4", "R-MGMT-1")
-def test_a_computer_that_runs_is_managed_through_its_door(user: User, market: Repository) -> None:
-    run = computer(user)
-    socket = door(user.home / ".a2c/skills", "desk")
+def test_a_computer_that_runs_is_managed_through_its_door(desk: User, market: Repository) -> None:
+    socket = door(desk.home / ".a2c/skills", "desk")
     assert stat.S_IMODE(socket.stat().st_mode) == 0o600
     assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
 
@@ -120,35 +123,33 @@ def test_a_computer_that_runs_is_managed_through_its_door(user: User, market: Re
     asked("marketplace.add", url=market.url, trust=True)
     asked("plugin.install", plugin_id=AUDIT)
     assert asked("skill.list")["skills"] == []
-    user.said("plugin", "enable", AUDIT, "--json")
-    assert [one["name"] for one in user.said("skill", "list", "--json")] == ["audit:work"]
-    (server,) = asked("server.list")
+    desk.said("plugin", "enable", AUDIT, "--json")
+    assert [one["name"] for one in desk.said("skill", "list", "--json")] == ["audit:work"]
+    (server,) = (one for one in asked("server.list") if one["bundle_id"] not in TWINS)
     assert (server["bundle_id"], server["owner"], server["connection"]) == ("db", "plugin:audit", "connected")
-    stopped = user.run("mcp", "stop", "db")
+    stopped = desk.run("mcp", "stop", "db")
     assert stopped.status == 1
     assert "audit@acme" in " ".join(stopped.errors)
     asked("plugin.disable", plugin_id=AUDIT)
-    assert asked("server.list") == []
+    assert {one["bundle_id"] for one in asked("server.list")} == TWINS.keys()
     for operation in ("nonsense", "plugin.install"):
         with pytest.raises(ConfigValidationError) as caught:
             asked(operation)
         assert caught.value.code == "bad_operation"
-    assert user.run("plugin", "list", "--computer", "other").status == 2
-    assert run.status is None
+    assert desk.run("plugin", "list", "--computer", "other").status == 2
 
 
 @spec("T-MGMT-1", "T-MGMT-2", "R-MGMT-5", "R-MGMT-6", "R-MGMT-7", "R-FIX-2")
-def test_an_ambiguous_or_unknown_name_fails_and_says_what_there_is(user: User, tmp_path: Path) -> None:
-    computer(user, "--mcp-config", flag_file(tmp_path, TWINS.values()))
-    ambiguous = user.run("mcp", "stop", "filesystem")
+def test_an_ambiguous_or_unknown_name_fails_and_says_what_there_is(desk: User) -> None:
+    ambiguous = desk.run("mcp", "stop", "filesystem")
     assert ambiguous.status == 1
     assert ambiguous.lines == []
     for words in ("2 servers are named 'filesystem'", "fs_other", "fs_user", "(flag)", "bundle_id"):
         assert words in "\n".join(ambiguous.errors)
-    missing = user.run("mcp", "stop", "legal_but_unregistered")
+    missing = desk.run("mcp", "stop", "legal_but_unregistered")
     assert (missing.status, missing.lines) == (1, [])
-    assert user.run("mcp", "stop", "fs_user").status == 0
-    states = {one["bundle_id"]: one["activation"] for one in user.said("mcp", "list", "--json")}
+    assert desk.run("mcp", "stop", "fs_user").status == 0
+    states = {one["bundle_id"]: one["activation"] for one in desk.said("mcp", "list", "--json")}
     assert states == {"fs_user": "stopped", "fs_other": "started"}
 
 
@@ -158,6 +159,69 @@ def test_servers_are_declared_and_removed_in_files(user: User) -> None:
     assert [one["bundle_id"] for one in user.said("mcp", "list", "--json")] == ["mine"]
     assert user.said("mcp", "remove", "mine", "--json")["changed"]
     assert user.run("mcp", "add", "{").status == 2
+
+
+def test_a_command_in_a_process_of_its_own_prints_the_same(user: User) -> None:
+    alone = UserOfProcesses.run(user, "plugin", "list", "--json")
+    assert (alone.status, alone.lines, alone.errors) == tuple(user.run("plugin", "list", "--json"))
+
+
+@spec("R-MGMT-4")
+def test_what_an_operation_is_at_is_told_in_lines_while_stdout_holds_the_result_alone(
+    desk: User, user: User, tmp_path: Path
+) -> None:
+    source = Repository(tmp_path / "tides", catalog("tides", "tides"), plugin("tides"))
+    for who in (desk, user):
+        ran = who.run("marketplace", "add", source.url, "--trust", "--json")
+        assert json.loads(ran.lines[0])["changed"]
+        assert len(ran.lines) == 1
+        told = [json.loads(line) for line in ran.errors]
+        steps = [(one["event"], one["step"], one["what"]) for one in told]
+        assert list(dict.fromkeys(steps)) == [("progress", "fetching", "tides"), ("progress", "checking", "tides")]
+        ran = who.run("plugin", "install", "tides@tides")
+        assert "checking tides@tides" in ran.errors
+        assert who.said("marketplace", "remove", "tides", "--json")["changed"]
+
+
+@spec("R-MGMT-4")
+def test_skills_on_disk_are_listed_without_a_computer(user: User, market: Repository) -> None:
+    (user.home / ".a2c/skills/user/tea").mkdir(parents=True)
+    (user.home / ".a2c/skills/user/tea/SKILL.md").write_text("---\ndescription: Makes tea.\n---\n")
+    user.said("marketplace", "add", market.url, "--trust", "--json")
+    user.said("plugin", "install", AUDIT, "--json")
+    user.said("plugin", "enable", AUDIT, "--json")
+    listed = user.run("skill", "list", "--json")
+    assert [(one["name"], one["source"]) for one in json.loads(listed.lines[0])] == [
+        ("audit:work", "marketplace:acme"),
+        ("tea", "user"),
+    ]
+    assert "once one does" in listed.errors[0]
+    assert user.said("skill", "info", "tea", "--json")["description"] == "Makes tea."
+    assert user.run("skill", "info", "coffee").status == 1
+
+
+def test_a_marketplace_may_be_declared_now_and_fetched_later(user: User, market: Repository) -> None:
+    added = user.said("marketplace", "add", str(market.root), "--name", "acme", "--trust", "--no-clone", "--json")
+    assert added["changed"]
+    (view,) = user.said("marketplace", "list", "--json")
+    assert (view["declared"], view["materialised"], view["url"]) == (True, False, market.url)
+    assert user.said("marketplace", "refresh", "acme", "--json")["changed"]
+    assert user.said("marketplace", "info", "acme", "--json")["plugins"] == ["audit"]
+    assert user.run("marketplace", "refresh", "nowhere").status == 1
+
+
+def test_a_collection_says_what_it_found_by_field(user: User, market: Repository) -> None:
+    user.said("marketplace", "add", market.url, "--trust", "--json")
+    said = json.loads(user.settings.read_text())
+    user.settings.write_text(json.dumps({**said, "installedPlugins": ["ghost@acme", "x@nowhere"]}))
+    found = user.said("plugin", "gc", "--json")
+    assert found["dangling"] == [
+        {"id": "ghost@acme", "reason": "entry-missing"},
+        {"id": "x@nowhere", "reason": "marketplace-not-added"},
+    ]
+    assert found["prunedIntents"] == []
+    pruned = user.said("plugin", "gc", "--prune-dangling", "--json")
+    assert (pruned["prunedIntents"], pruned["residualDeclarations"]) == (["ghost@acme", "x@nowhere"], [])
 
 
 @spec("F-18")
