@@ -77,7 +77,7 @@ class _NoStore(Exception):
 
 
 class _Draft:
-    """A result being worked on, with the encoded size of each part known."""
+    """A result being worked on, with the encoded size of each part known: some have a hundred thousand items."""
 
     def __init__(self, result: bytes, budget: int, limits: OffloadLimits, store: Store) -> None:
         self.changed = False
@@ -88,12 +88,14 @@ class _Draft:
         self._items: list[Any] = msgspec.json.decode(self._members.pop("content"))
         self._sizes = [len(to_json(item)) for item in self._items]
         self._meta: dict[str, Any] = msgspec.json.decode(self._members.pop("meta", b"{}"))
+        self._items_size = sum(self._sizes)
+        self._frame_size = self._measured_frame()
 
     @property
     def size(self) -> int:
         """Bytes of the whole as JSON."""
         commas = max(0, len(self._items) - 1)
-        return len(self._frame()) + sum(self._sizes) + commas
+        return self._frame_size + self._items_size + commas
 
     def encoded(self) -> bytes:
         """The result as JSON."""
@@ -121,11 +123,13 @@ class _Draft:
         await self._each_largest(text_carrier, self._shorten, over=self._limits.kept_text)
         if self.size > self._budget and self._meta.pop(VRL_KEY, None) is not None:
             self.changed = True
+            self._frame_size = self._measured_frame()
             logger.warning("the transformed copy of an oversized tool result is left out")
         if self.size > self._budget and "structuredContent" in self._members:
             data = bytes(self._members["structuredContent"])
             ticket = await self._kept(data, "application/json")
             del self._members["structuredContent"]
+            self._frame_size = self._measured_frame()
             self._append(appended("a2c-structured", "application/json", ticket, a2c_structured=True))
 
     # -- steps ------------------------------------------------------------------------
@@ -179,17 +183,21 @@ class _Draft:
         self._replace(position, refusal(carrier.kind, size, self._limits.cap))
         self._members["isError"] = msgspec.Raw(b"true")
         self._meta["error_code"] = 4003
+        self._frame_size = self._measured_frame()
 
     def _replace(self, position: int, item: dict[str, Any]) -> None:
         self.changed = True
-        self._items[position] = item
-        self._sizes[position] = len(to_json(item))
+        size = len(to_json(item))
+        self._items_size += size - self._sizes[position]
+        self._items[position], self._sizes[position] = item, size
 
     def _append(self, item: dict[str, Any]) -> None:
         self.changed = True
         self._items.append(item)
         self._sizes.append(len(to_json(item)))
+        self._items_size += self._sizes[-1]
 
-    def _frame(self) -> bytes:
+    def _measured_frame(self) -> int:
+        """Bytes of everything around the items."""
         meta = {"meta": msgspec.Raw(to_json(self._meta))} if self._meta else {}
-        return to_json({"content": msgspec.Raw(b"[]"), **self._members, **meta})
+        return len(to_json({"content": msgspec.Raw(b"[]"), **self._members, **meta}))

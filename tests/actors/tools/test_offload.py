@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import time
 from typing import Any
 
 import pytest
@@ -203,6 +204,14 @@ async def test_what_still_does_not_fit_becomes_an_error_that_names_both_sizes() 
     assert result["isError"] is True
     assert str(BUDGET) in result["content"][0]["text"]
     assert (await run(text(5_000), spool=Spool(full=True)))["meta"]["a2c_result_too_large"] is True
+
+
+@spec("C-BLOB-29")
+async def test_a_result_of_very_many_items_is_judged_in_a_moment() -> None:
+    begun = time.process_time()
+    result = await run(*[text(1)] * 50_000)
+    assert result["meta"]["a2c_result_too_large"] is True
+    assert time.process_time() - begun < 5.0
 
 
 @spec("C-BLOB-22")
