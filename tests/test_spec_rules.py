@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from spec_rules import ID, UNTESTED, Coverage, citations, definitions, load, main, prefix_of, steps_of
+from spec_rules import ID, TESTS, UNTESTED, Coverage, citations, definitions, load, main, prefix_of, steps_of
 
 PAGE = Path("page.md")
 MODULE = Path("test_module.py")
+BY_MARK_ALONE = ("T-MKT", "T-PLUG", "T-ORIG")
 
 
 def defined_in(text: str) -> list[str]:
@@ -161,3 +163,24 @@ def test_a_row_that_opens_with_a_span_defines_each_of_it() -> None:
     page = Path("page.md")
     found = definitions({page: "| T-ORIG-1…3 | given | when | then |\n| T-ORIG-7, T-ORIG-9 | given | when |"})
     assert sorted(found) == ["T-ORIG-1", "T-ORIG-2", "T-ORIG-3", "T-ORIG-7", "T-ORIG-9"]
+
+
+def test_every_conformance_case_of_the_runtime_stands_in_the_name_of_a_test_that_cites_it() -> None:
+    """Cases of marketplaces and plugins may be cited alone; the others are found by their name as well."""
+    coverage = load()
+    cases = [rule for rule in coverage.defined if rule.startswith("T-") and prefix_of(rule) not in BY_MARK_ALONE]
+    named = {case: "_" + case.lower().replace("-", "_") + "_" for case in cases}
+    found: set[str] = set()
+    for path in TESTS.rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_t_"):
+                marks = {
+                    argument.value
+                    for mark in node.decorator_list
+                    if isinstance(mark, ast.Call)
+                    for argument in mark.args
+                    if isinstance(argument, ast.Constant)
+                }
+                found |= {case for case, part in named.items() if part in node.name and case in marks}
+    assert len(cases) > 80
+    assert sorted(set(cases) - found) == []

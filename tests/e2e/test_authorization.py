@@ -45,14 +45,14 @@ async def guarded(peers: Peers, transport: str) -> AsyncIterator[tuple[Stack, Do
 
 
 @pytest.mark.spec("W-UP-1", "W-UP-2", "W-UP-3", "W-UP-4", "W-UP-6", "W-UP-7", "W-UP-8", "W-UP-10")
-@pytest.mark.spec("R-FIX-4", "C-9", "U-2", "U-3", "W-ARCH-8")
+@pytest.mark.spec("R-FIX-4", "C-9", "U-2", "U-3", "W-ARCH-8", "T-PROJ-9")
 @transports
 @pytest.mark.parametrize(
     ("status", "headers", "code"),
     [(403, {}, 4007), (401, {}, 4006), (401, CHALLENGE, 4006)],
     ids=["403", "401", "401 with a challenge"],
 )
-async def test_a_refused_call_says_at_once_that_authorization_is_missing_and_nothing_more(
+async def test_t_proj_9_a_refused_call_says_at_once_that_authorization_is_missing_and_nothing_more(
     peers: Peers, transport: str, status: int, headers: dict[str, str], code: int
 ) -> None:
     async with guarded(peers, transport) as (stack, door):

@@ -44,7 +44,7 @@ async def reason(stack: Stack, bundle_id: str = "bad") -> tuple[Diagnostics, str
     ],
     ids=["unknown command", "exits at once", "exits on initialize", "never answers initialize"],
 )
-async def test_a_server_that_does_not_come_up_is_explained_and_hides_nothing_of_the_others(
+async def test_t_start_3_a_server_that_does_not_come_up_is_explained_and_hides_nothing_of_the_others(
     bad: dict[str, Any], told: str
 ) -> None:
     runtime = options(start_wait_s=0.5, server_start_timeout_s=1.0)

@@ -202,7 +202,7 @@ async def test_without_a_usable_landing_root_every_upload_is_forbidden(
 
 
 @pytest.mark.spec("T-SCOPE-5", "C-UP-31", "C-SEC-31")
-async def test_a_landing_root_that_travels_with_a_project_does_not_count(tmp_path: Path) -> None:
+async def test_t_scope_5_a_landing_root_that_travels_with_a_project_does_not_count(tmp_path: Path) -> None:
     project = tmp_path / "project"
     written(project / ".tfrobot", {"landingRoot": str(tmp_path / "trap")})
     async with open_stack(config(), runtime=options(project_root=str(project))) as stack:

@@ -36,7 +36,7 @@ def everything(transport: str, peers: Peers) -> dict[str, Any]:
 
 
 @pytest.mark.spec("T-START-2", "C-1", "E-1")
-async def test_the_first_call_of_a_stdio_server_is_answered_under_its_bundle_id() -> None:
+async def test_t_start_2_the_first_call_of_a_stdio_server_is_answered_under_its_bundle_id() -> None:
     async with open_stack(fixtures.config("stdio")) as stack:
         listed = (await stack.agent.get_tools("desk")).tools
         assert {tool.bundle_id for tool in listed} == {"echo_srv_display"}
@@ -83,7 +83,7 @@ async def test_refusals_and_failures_are_results_with_their_code() -> None:
 
 
 @pytest.mark.spec("T-PROJ-8", "C-7", "W-CALL-10", "DEC-11", "DEC-12")
-async def test_the_computers_time_limit_ends_a_call_with_its_own_result_and_the_server_hears_of_it(
+async def test_t_proj_8_the_computers_time_limit_ends_a_call_with_its_own_result_and_the_server_hears_of_it(
     tmp_path: Path,
 ) -> None:
     log = tmp_path / "heard"
@@ -98,7 +98,7 @@ async def test_the_computers_time_limit_ends_a_call_with_its_own_result_and_the_
 
 
 @pytest.mark.spec("T-PROJ-8", "C-8", "W-CALL-14", "W-CALL-15", "DEC-12")
-async def test_a_cancelled_call_is_answered_as_cancelled_and_the_server_hears_of_it(tmp_path: Path) -> None:
+async def test_t_proj_8_a_cancelled_call_is_answered_as_cancelled_and_the_server_hears_of_it(tmp_path: Path) -> None:
     log = tmp_path / "heard"
     async with open_stack(config(light("srv", "--log", str(log), tools="sleep,echo"))) as stack:
         req_id = stack.agent.new_req_id()

@@ -127,7 +127,7 @@ async def test_servers_called_lately_come_first_and_one_host_is_shown_from_both(
     "C-DESK-44",
     "C-GEN-9",
 )
-async def test_what_servers_do_wrong_costs_only_itself(tmp_path: Path) -> None:
+async def test_t_proj_7_what_servers_do_wrong_costs_only_itself(tmp_path: Path) -> None:
     odd = [
         window("window://a/query?priority=1", "query"),
         window("window://a/high", "high", annotations={"priority": 1.5}),

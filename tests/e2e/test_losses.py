@@ -196,7 +196,7 @@ async def test_a_forced_shutdown_answers_calls_at_once() -> None:
 
 
 @pytest.mark.spec("T-STOP-5", "R-MCP-26", "DEC-8")
-async def test_a_server_that_ignores_everything_does_not_hold_up_a_shutdown() -> None:
+async def test_t_stop_5_a_server_that_ignores_everything_does_not_hold_up_a_shutdown() -> None:
     wedged = light("wedged", "--ignore-eof", "--ignore-term", "--grandchild")
     async with open_stack(config(wedged, light("srv"))) as stack:
         assert processes()

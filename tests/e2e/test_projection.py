@@ -51,7 +51,7 @@ async def test_the_configuration_shows_placeholders_and_masks_everything_typed_i
 
 
 @pytest.mark.spec("T-PROJ-2", "R-PROJ-8", "W-META-2")
-async def test_a_forbidden_tool_is_neither_listed_nor_callable_and_metadata_is_a_json_string() -> None:
+async def test_t_proj_2_a_forbidden_tool_is_neither_listed_nor_callable_and_metadata_is_a_json_string() -> None:
     async with open_stack(fixtures.config("forbidden")) as stack:
         (tool,) = (await stack.agent.get_tools("desk")).tools
         assert tool.name == "Guarded_store__safe_read"
@@ -62,7 +62,7 @@ async def test_a_forbidden_tool_is_neither_listed_nor_callable_and_metadata_is_a
 
 
 @pytest.mark.spec("T-PROJ-3", "W-EXP-1", "F-46")
-async def test_one_tool_name_on_two_servers_gives_two_names_and_each_call_finds_its_server() -> None:
+async def test_t_proj_3_one_tool_name_on_two_servers_gives_two_names_and_each_call_finds_its_server() -> None:
     async with open_stack(config(light("left", tools="pid"), light("right", tools="pid"))) as stack:
         await stack.until_listed("left__pid", "right__pid")
         left, right = await stack.text("left__pid"), await stack.text("right__pid")
@@ -71,7 +71,7 @@ async def test_one_tool_name_on_two_servers_gives_two_names_and_each_call_finds_
 
 
 @pytest.mark.spec("T-PROJ-4", "W-RES-1", "W-RES-2", "R-PROJ-9", "E-5")
-async def test_resources_come_page_by_page_and_their_absence_has_a_code() -> None:
+async def test_t_proj_4_resources_come_page_by_page_and_their_absence_has_a_code() -> None:
     many = light("many", "--resources", "5", "--page-size", "2")
     async with open_stack(config(many, light("none"))) as stack:
         await stack.until_listed("many__echo", "none__echo")
@@ -162,7 +162,7 @@ async def test_two_computers_in_one_process_and_one_office_serve_side_by_side() 
 
 
 @pytest.mark.spec("R-PROJ-7", "T-STOP-1", "T-CONN-5", "DEC-27")
-async def test_an_office_that_was_left_hears_nothing_and_the_next_one_gets_the_present_state() -> None:
+async def test_t_conn_5_an_office_that_was_left_hears_nothing_and_the_next_one_gets_the_present_state() -> None:
     async with open_stack(fixtures.config("minimal")) as stack:
         await stack.computer.leave()
         notices = stack.agent.notifications()

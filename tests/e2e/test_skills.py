@@ -78,7 +78,9 @@ async def test_all_three_modes_reach_the_agent_and_a_change_is_read_anew(own_pla
 @pytest.mark.spec(
     "T-PROJ-5", "T-SEC-4", "C-SKILL-59", "C-SKILL-60", "C-SKILL-61", "C-SKILL-68", "C-SEC-10", "C-SEC-11", "C-SEC-12"
 )
-async def test_what_may_not_be_read_is_refused_with_its_reason_and_reveals_nothing(own_places: Path) -> None:
+async def test_t_proj_5_t_sec_4_what_may_not_be_read_is_refused_with_its_reason_and_reveals_nothing(
+    own_places: Path,
+) -> None:
     home = own_places / "home"
     folder = user_skill(home, "mine", {".skillenv": "TOKEN=canary-1", "a/key.pem": "canary-2", "a/b.txt": "fine"})
     (folder / "out").symlink_to("/etc")
@@ -130,7 +132,7 @@ async def test_small_texts_come_inline_the_rest_by_handle_and_too_much_not_at_al
 
 
 @pytest.mark.spec("C-BLOB-16", "C-SEC-21", "C-DIFF-16", "C-SKILL-56", "R-PROJ-10", "T-PROJ-6")
-async def test_a_handle_is_authorised_anew_at_each_read(tmp_path: Path) -> None:
+async def test_t_proj_6_a_handle_is_authorised_anew_at_each_read(tmp_path: Path) -> None:
     entry = shelf(tmp_path, "shelf", skill("lab", "brew", {"data.bin": 400_000}))
     async with open_stack(config(entry)) as stack:
         name = "mcp:shelf_display:brew"
@@ -221,7 +223,7 @@ async def test_a_storm_of_file_events_ends_in_one_notification(own_places: Path)
 
 
 @pytest.mark.spec("T-SYNC-4", "R-LIFE-15", "E-17")
-async def test_a_sync_that_changes_the_roots_changes_the_list_and_tells_the_agent(tmp_path: Path) -> None:
+async def test_t_sync_4_a_sync_that_changes_the_roots_changes_the_list_and_tells_the_agent(tmp_path: Path) -> None:
     for name in ("one", "two"):
         user_skill(tmp_path / name, f"of-{name}")
     roots = {name: [str(tmp_path / name / "user")] for name in ("one", "two")}

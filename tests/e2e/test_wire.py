@@ -60,7 +60,7 @@ async def test_a_refusal_that_leaves_a_choice_uses_a_code_that_an_official_serve
 
 
 @pytest.mark.spec("T-SEC-7", "R-MCP-3", "F-39")
-async def test_a_child_process_has_the_basic_variables_and_the_declared_ones_and_no_other(
+async def test_t_sec_7_a_child_process_has_the_basic_variables_and_the_declared_ones_and_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HOST_S3CRET", "not for servers")

@@ -61,7 +61,9 @@ async def status_of(made: Computer, bundle_id: str) -> Any:
 
 class TestValues:
     @spec("T-RERES-2", "T-RERES-3", "R-INPUT-20")
-    async def test_a_changed_value_reaches_a_server_at_its_restart_and_not_before(self, place: Place) -> None:
+    async def test_t_reres_2_t_reres_3_a_changed_value_reaches_a_server_at_its_restart_and_not_before(
+        self, place: Place
+    ) -> None:
         entry = with_token(light("srv", tools="env"))
         async with RecordingServer() as server, place.computer(config(entry, inputs=[SECRET])) as made:
             await made.manage.set_input("token", "first-value")
@@ -76,7 +78,7 @@ class TestValues:
             assert await _env(server) == "second-value"
 
     @spec("T-RERES-4", "R-INPUT-20")
-    async def test_starting_a_running_server_resolves_nothing(self, place: Place) -> None:
+    async def test_t_reres_4_starting_a_running_server_resolves_nothing(self, place: Place) -> None:
         asked: list[str] = []
 
         def hook(request: Any) -> str:
@@ -93,7 +95,9 @@ class TestValues:
             assert (await status_of(made, "srv")).pid == pid
 
     @spec("T-RERES-6", "R-INPUT-21", "R-LIFE-17")
-    async def test_a_restart_without_its_value_is_an_error_and_the_old_process_lives(self, place: Place) -> None:
+    async def test_t_reres_6_a_restart_without_its_value_is_an_error_and_the_old_process_lives(
+        self, place: Place
+    ) -> None:
         made = place.computer(config(with_token(light("srv")), inputs=[SECRET]))
         async with RecordingServer() as server, made:
             await made.connect(server.url, office="lab")
@@ -111,7 +115,9 @@ class TestValues:
             assert await server.ask("client:get_config", REQUEST) == before
 
     @spec("T-SYNC-5", "R-LIFE-17", "R-INPUT-21", "R-ERR-5")
-    async def test_a_sync_that_one_server_cannot_take_applies_the_rest_and_can_be_repeated(self, place: Place) -> None:
+    async def test_t_sync_5_a_sync_that_one_server_cannot_take_applies_the_rest_and_can_be_repeated(
+        self, place: Place
+    ) -> None:
         made = place.computer(config(light("old"), light("other")))
         async with made:
             pids = processes()
@@ -128,7 +134,9 @@ class TestValues:
             assert made.state == "started"
 
     @spec("T-SYNC-5", "R-LIFE-7")
-    async def test_one_of_two_new_servers_that_cannot_start_degrades_and_hides_nothing(self, place: Place) -> None:
+    async def test_t_sync_5_one_of_two_new_servers_that_cannot_start_degrades_and_hides_nothing(
+        self, place: Place
+    ) -> None:
         async with RecordingServer() as server, place.computer() as made:
             await made.connect(server.url, office="lab")
             await made.sync_config(config(light("good"), light("bad", "--exit-at-once", "3")))
@@ -212,7 +220,7 @@ class TestIntent:
             assert (result.started, result.restarted, processes()) == ((), (), pids)
 
     @spec("R-LIFE-15", "R-PROJ-3", "T-SYNC-3")
-    async def test_metadata_alone_restarts_nothing_and_announces_both_views(self, place: Place) -> None:
+    async def test_t_sync_3_metadata_alone_restarts_nothing_and_announces_both_views(self, place: Place) -> None:
         async with RecordingServer() as server, place.computer(config(light("srv"))) as made:
             await made.connect(server.url, office="lab")
             await server.until(lambda: "server:update_tool_list" in server.named())
@@ -226,9 +234,47 @@ class TestIntent:
             assert processes() == pids
 
 
+class TestSync:
+    @spec("T-SYNC-1", "R-PROJ-3", "R-PROJ-6")
+    async def test_t_sync_1_an_added_server_is_listed_and_each_event_is_sent_once(self, place: Place) -> None:
+        async with RecordingServer() as server, place.computer(config()) as made:
+            await made.connect(server.url, office="lab")
+            server.events.clear()
+            assert (await made.sync_config(config(light("srv")))).started == ("srv",)
+            await server.until(lambda: {"server:update_config", "server:update_tool_list"} <= {*server.named()})
+            tools = (await server.ask("client:get_tools", REQUEST))["tools"]
+            assert [tool["name"] for tool in tools] == ["srv__echo"]
+            assert list((await server.ask("client:get_config", REQUEST))["servers"]) == ["srv"]
+            await _quiet(server, list(server.events), 0.8)
+            assert sorted(server.named()) == ["server:update_config", "server:update_tool_list"]
+
+    @spec("T-SYNC-2", "R-PROJ-9", "R-LIFE-16", "R-MCP-17")
+    async def test_t_sync_2_a_disabled_and_then_removed_server_takes_its_tools_and_resources_along(
+        self, place: Place
+    ) -> None:
+        async with RecordingServer() as server, place.computer(config(light("srv"), light("other"))) as made:
+            await made.connect(server.url, office="lab")
+            await until(lambda: _connected(made, "srv"))
+            await until(lambda: _connected(made, "other"))
+            pid = (await status_of(made, "srv")).pid
+            assert pid in processes()
+            call = {**REQUEST, "tool_name": "srv__echo", "params": {"text": "x"}, "timeout": 5}
+            codes = []
+            for left in ({**light("srv"), "disabled": True}, None):
+                await made.sync_config(config(*([left] if left else []), light("other")))
+                tools = (await server.ask("client:get_tools", REQUEST))["tools"]
+                assert [tool["name"] for tool in tools] == ["other__echo"]
+                result = await server.ask("client:tool_call", call)
+                assert result["isError"] is True
+                resources = await server.ask("client:get_resources", {**REQUEST, "mcp_server": "srv"})
+                codes.append((result["meta"]["error_code"], resources["code"]))
+            assert codes == [(4002, 4014), (4001, 4014)]
+            await until(lambda: pid not in processes())
+
+
 class TestEnd:
     @spec("T-STOP-3", "R-SEC-13", "R-PROJ-7")
-    async def test_after_a_shutdown_no_timer_says_anything(self, place: Place) -> None:
+    async def test_t_stop_3_after_a_shutdown_no_timer_says_anything(self, place: Place) -> None:
         """Everything that could still speak is armed: a coalescing window, a backoff, a watcher, a call in flight."""
         (place.root / ".a2c" / "skills" / "user").mkdir(parents=True)
         servers = (light("srv", tools="echo,sleep"), light("dying", "--exit-at-once", "3"))

@@ -51,7 +51,7 @@ class Log:
 
 
 @pytest.mark.spec("R-CFG-1", "T-CFG-1")
-async def test_creating_does_nothing_but_read_the_configuration() -> None:
+async def test_t_cfg_1_creating_does_nothing_but_read_the_configuration() -> None:
     before = tasks()
     made = computer(config(light("srv")))
     assert made.state == "created"
@@ -70,7 +70,7 @@ async def test_an_invalid_configuration_gives_no_computer() -> None:
 
 
 @pytest.mark.spec("T-START-1", "R-LIFE-6", "R-LIFE-26")
-async def test_a_start_and_a_shutdown_pass_through_their_phases_once_each_in_order() -> None:
+async def test_t_start_1_a_start_and_a_shutdown_pass_through_their_phases_once_each_in_order() -> None:
     made = computer()
     log = Log(made)
     await made.start()
@@ -81,7 +81,7 @@ async def test_a_start_and_a_shutdown_pass_through_their_phases_once_each_in_ord
 
 
 @pytest.mark.spec("T-START-5")
-async def test_starting_again_is_no_operation() -> None:
+async def test_t_start_5_starting_again_is_no_operation() -> None:
     async with computer(config(light("srv"))) as made:
         children = processes()
         log = Log(made)
@@ -91,7 +91,7 @@ async def test_starting_again_is_no_operation() -> None:
 
 
 @pytest.mark.spec("T-START-6", "R-LIFE-4")
-async def test_after_a_shutdown_nothing_is_possible_any_more() -> None:
+async def test_t_start_6_after_a_shutdown_nothing_is_possible_any_more() -> None:
     made = computer()
     await made.shutdown()
     for operation in (made.start, made.connect, lambda: made.join("lab"), lambda: made.sync_config(MINIMAL)):
@@ -106,7 +106,7 @@ async def test_after_a_shutdown_nothing_is_possible_any_more() -> None:
 
 
 @pytest.mark.spec("T-STOP-2", "R-LIFE-19")
-async def test_a_stopped_computer_starts_again_with_its_intent() -> None:
+async def test_t_stop_2_a_stopped_computer_starts_again_with_its_intent() -> None:
     made = computer(config(light("srv")))
     await made.start()
     first = processes()
@@ -121,7 +121,7 @@ async def test_a_stopped_computer_starts_again_with_its_intent() -> None:
 
 
 @pytest.mark.spec("T-STOP-4", "R-LIFE-20")
-async def test_a_second_shutdown_waits_for_the_first_and_does_nothing() -> None:
+async def test_t_stop_4_a_second_shutdown_waits_for_the_first_and_does_nothing() -> None:
     made = computer(config(light("srv")))
     await made.start()
     log = Log(made)
@@ -204,7 +204,9 @@ async def test_operations_asked_for_at_once_happen_one_after_another() -> None:
 
 
 @pytest.mark.spec("T-CONN-1", "T-CONN-2", "R-LIFE-10", "R-LIFE-11")
-async def test_connecting_with_an_office_joins_it_and_shows_nothing_of_the_servers_credentials() -> None:
+async def test_t_conn_1_t_conn_2_connecting_with_an_office_joins_it_and_shows_nothing_of_the_servers_credentials() -> (
+    None
+):
     async with RecordingServer() as server:
         secret = light("srv", "--token", "s3cret")
         secret["server_parameters"]["env"] = {"TOKEN": "s3cret"}
@@ -231,7 +233,7 @@ async def test_connecting_with_an_office_joins_it_and_shows_nothing_of_the_serve
 
 @pytest.mark.spec("T-CONN-3", "R-LIFE-12", "R-ERR-4")
 @pytest.mark.parametrize("body", [b'{"code":4008,"message":"m","server_version":"9.9.9"}', b'{"code":4008'])
-async def test_a_refused_version_is_never_retried(body: bytes) -> None:
+async def test_t_conn_3_a_refused_version_is_never_retried(body: bytes) -> None:
     async with RecordingServer() as server, computer() as made:
         server.refusal = (400, body, {"X-A2C-Error-Code": "4008"})
         with pytest.raises(ProtocolVersionError):
@@ -242,7 +244,7 @@ async def test_a_refused_version_is_never_retried(body: bytes) -> None:
 
 
 @pytest.mark.spec("T-CONN-4", "R-LIFE-12")
-async def test_auth_network_and_join_failures_can_be_told_apart_and_leave_a_usable_computer() -> None:
+async def test_t_conn_4_auth_network_and_join_failures_can_be_told_apart_and_leave_a_usable_computer() -> None:
     async with RecordingServer() as server, computer() as made:
         log = Log(made)
         server.admit = False
@@ -297,7 +299,7 @@ async def test_without_a_url_there_is_nothing_to_connect_to() -> None:
 
 
 @pytest.mark.spec("R-LIFE-14", "T-STOP-1")
-async def test_disconnecting_keeps_servers_running_and_announces_nothing_to_the_former_office() -> None:
+async def test_t_stop_1_disconnecting_keeps_servers_running_and_announces_nothing_to_the_former_office() -> None:
     async with RecordingServer() as server, computer(config(light("srv"))) as made:
         await made.connect(server.url, office="lab")
         children = processes()
@@ -470,7 +472,9 @@ async def test_a_computer_can_be_started_in_one_task_and_shut_down_in_another() 
 
 
 @pytest.mark.spec("R-LIFE-15", "R-LIFE-18", "T-SYNC-6", "T-SYNC-7")
-async def test_syncing_applies_a_difference_ignores_an_equal_config_and_refuses_an_invalid_one() -> None:
+async def test_t_sync_6_t_sync_7_syncing_applies_a_difference_ignores_an_equal_config_and_refuses_an_invalid_one() -> (
+    None
+):
     first = config(light("one"))
     async with computer(first) as made:
         log = Log(made)

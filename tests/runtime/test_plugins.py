@@ -150,7 +150,7 @@ async def test_an_install_commits_nothing_and_an_enable_shows_skills_and_servers
 
 
 @spec("T-SEC-2", "R-ERR-2")
-async def test_no_path_of_a_failed_operation_reaches_what_an_agent_sees(yard: Yard) -> None:
+async def test_t_sec_2_no_path_of_a_failed_operation_reaches_what_an_agent_sees(yard: Yard) -> None:
     yard.market(plugin("audit", {"name": "store", "type": "nonsense"}))
     async with running(yard.computer()) as computer:
         with pytest.raises(ConfigValidationError):
@@ -278,7 +278,7 @@ async def nothing_of(computer: Computer, bundle_id: str) -> bool:
         (True, False, set(), set()),
     ],
 )
-async def test_servers_of_a_plugin_that_a_project_alone_enables_wait_for_an_approval(
+async def test_t_gate_5_servers_of_a_plugin_that_a_project_alone_enables_wait_for_an_approval(
     yard: Yard, user: bool | None, project: bool | None, servers: set[str], pending: set[str]
 ) -> None:
     yard.market(plugin("audit", stdio("store", bundle_id="db")))
@@ -299,7 +299,7 @@ async def test_servers_of_a_plugin_that_a_project_alone_enables_wait_for_an_appr
 
 @spec("T-GATE-6", "R-GATE-8", "DEC-15")
 @pytest.mark.parametrize(("scope", "field"), [("policy", "deniedMcpServers"), ("project", "disabledMcpjsonServers")])
-async def test_a_denied_bundled_server_is_neither_mounted_nor_pending_and_leaves_no_half(
+async def test_t_gate_6_a_denied_bundled_server_is_neither_mounted_nor_pending_and_leaves_no_half(
     yard: Yard, scope: str, field: str
 ) -> None:
     yard.market(plugin("audit", stdio("store", bundle_id="db")))
@@ -316,7 +316,7 @@ async def test_a_denied_bundled_server_is_neither_mounted_nor_pending_and_leaves
 
 
 @spec("T-GATE-8", "R-GATE-10")
-async def test_a_project_cannot_borrow_the_name_of_a_plugins_server(yard: Yard) -> None:
+async def test_t_gate_8_a_project_cannot_borrow_the_name_of_a_plugins_server(yard: Yard) -> None:
     yard.market(plugin("audit", stdio("store", bundle_id="db")))
     yard.say("user", **yard.said(), installedPlugins=[AUDIT], enabledPlugins={AUDIT: True})
     path = yard.root / "project/.tfrobot/mcp.json"
@@ -356,7 +356,7 @@ async def rendered(computer: Computer, bundle_id: str) -> str:
         (None, "all", False, None),
     ],
 )
-async def test_a_plugins_own_input_comes_first_and_a_global_one_only_of_its_kind(
+async def test_t_inp_1_t_inp_2_t_inp_3_a_plugins_own_input_comes_first_and_a_global_one_only_of_its_kind(
     yard: Yard, scoped: str | None, shared: str | None, shared_is_secret: bool, expected: str | None
 ) -> None:
     yard.market(plugin("audit", asking("store"), inputs=SECRET))
@@ -378,7 +378,7 @@ async def test_a_plugins_own_input_comes_first_and_a_global_one_only_of_its_kind
 
 
 @spec("T-INP-4", "R-INPUT-11")
-async def test_an_explicit_reference_never_falls_back(yard: Yard) -> None:
+async def test_t_inp_4_an_explicit_reference_never_falls_back(yard: Yard) -> None:
     yard.market(plugin("audit", asking("store", "${input:audit@acme/token}"), inputs=SECRET))
     yard.say("user", **yard.said(), installedPlugins=[AUDIT], enabledPlugins={AUDIT: True})
     yard.environ["A2C_SMCP_token"] = "all"
@@ -389,7 +389,7 @@ async def test_an_explicit_reference_never_falls_back(yard: Yard) -> None:
 
 
 @spec("T-INP-5")
-async def test_two_plugins_with_one_bare_id_get_their_own_values(yard: Yard) -> None:
+async def test_t_inp_5_two_plugins_with_one_bare_id_get_their_own_values(yard: Yard) -> None:
     yard.market(plugin("one", asking("store-one"), inputs=SECRET), plugin("two", asking("store-two"), inputs=SECRET))
     ids = ["one@acme", "two@acme"]
     yard.say("user", **yard.said(), installedPlugins=ids, enabledPlugins=dict.fromkeys(ids, True))

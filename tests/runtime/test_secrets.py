@@ -89,7 +89,7 @@ def logged() -> Iterator[list[str]]:
 
 
 @spec("T-SEC-3", "R-INPUT-23", "R-SEC-1", "R-SEC-3", "T-PROJ-1", "R-LIFE-25")
-async def test_no_canary_leaves_the_computer_by_wire_log_error_diagnostics_or_disk(
+async def test_t_proj_1_t_sec_3_no_canary_leaves_the_computer_by_wire_log_error_diagnostics_or_disk(
     tmp_path: Path, logged: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     def vault(request: InputRequest) -> str | None:

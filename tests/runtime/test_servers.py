@@ -27,7 +27,7 @@ class Candidate(NamedTuple):
 
 
 @spec("T-MGMT-1", "R-MGMT-5", "R-MGMT-7")
-def test_a_name_of_two_servers_is_settled_by_nothing_but_a_bundle_id() -> None:
+def test_t_mgmt_1_a_name_of_two_servers_is_settled_by_nothing_but_a_bundle_id() -> None:
     twins = [Candidate("fs_user", "filesystem"), Candidate("fs_other", "filesystem", "plugin:audit")]
     with pytest.raises(ConfigValidationError) as caught:
         meant("filesystem", twins)
@@ -42,7 +42,7 @@ def test_a_name_of_two_servers_is_settled_by_nothing_but_a_bundle_id() -> None:
 
 
 @spec("T-MGMT-2", "R-MGMT-6")
-def test_a_word_that_stands_for_nothing_is_not_found() -> None:
+def test_t_mgmt_2_a_word_that_stands_for_nothing_is_not_found() -> None:
     for token in ("nothing", "legal_but_unregistered", ""):
         with pytest.raises(ConfigValidationError) as caught:
             meant(token, [Candidate("fs", "filesystem")])
@@ -50,13 +50,13 @@ def test_a_word_that_stands_for_nothing_is_not_found() -> None:
 
 
 @spec("T-MGMT-3", "R-MGMT-5")
-def test_among_twins_the_one_whose_id_is_the_name_is_meant_and_a_name_comes_before_an_id() -> None:
+def test_t_mgmt_3_among_twins_the_one_whose_id_is_the_name_is_meant_and_a_name_comes_before_an_id() -> None:
     assert meant("fs", [Candidate("fs", "fs"), Candidate("other", "fs")]) == "fs"
     assert meant("fs", [Candidate("one", "fs"), Candidate("fs", "something")]) == "one"
 
 
 @spec("T-MGMT-4", "R-MGMT-2")
-async def test_the_library_looks_no_name_up(yard: Yard) -> None:
+async def test_t_mgmt_4_the_library_looks_no_name_up(yard: Yard) -> None:
     async with yard.computer({"name": "desk", "mcp_servers": TWIN}) as computer:
         await connected(computer, "fs_user")
         for act in (computer.control("filesystem", "stop"), computer.manage.disable("filesystem")):
@@ -70,7 +70,7 @@ async def test_the_library_looks_no_name_up(yard: Yard) -> None:
 
 
 @spec("T-MGMT-5", "R-MGMT-4", "R-SCOPE-2")
-async def test_removing_goes_as_far_as_people_may_write_and_names_whose_it_is_beyond(yard: Yard) -> None:
+async def test_t_mgmt_5_removing_goes_as_far_as_people_may_write_and_names_whose_it_is_beyond(yard: Yard) -> None:
     yard.market(plugin("audit", stdio("store", bundle_id="db")))
     yard.say("user", **yard.said(), installedPlugins=[AUDIT], enabledPlugins={AUDIT: True})
     declare(yard, "config/mcp.json", db=light("db", bundle_id="db"))
@@ -120,7 +120,7 @@ async def test_a_server_is_switched_off_and_on_and_a_result_says_who_stands_agai
 
 
 @spec("T-SEC-1", "R-MGMT-1")
-def test_no_event_of_an_agent_is_answered_by_management() -> None:
+def test_t_sec_1_no_event_of_an_agent_is_answered_by_management() -> None:
     root = Path(__file__).parents[2] / "actors/socket"
     texts = {path.name: path.read_text() for path in root.glob("*.py")}
     reaching = {

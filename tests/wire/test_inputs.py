@@ -30,7 +30,7 @@ from smcp_runtime.wire.inputs import InputDefinition, env_segment, uses_old_opti
         (("token", None, "auth"), "A2C_SMCP_token_auth"),
     ],
 )
-def test_environment_names_are_equal_byte_for_byte(parts: tuple[str | None, ...], variable: str) -> None:
+def test_t_env_1_environment_names_are_equal_byte_for_byte(parts: tuple[str | None, ...], variable: str) -> None:
     assert env_name(*parts) == variable  # type: ignore[arg-type]
 
 

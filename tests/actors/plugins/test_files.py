@@ -120,7 +120,7 @@ def test_a_refresh_that_fails_keeps_the_good_catalog(home: Home) -> None:
 
 
 @spec("T-MKT-6", "T-SEC-6", "R-PLUGIN-8")
-def test_a_source_nobody_trusted_is_not_touched_and_says_why(home: Home) -> None:
+def test_t_sec_6_a_source_nobody_trusted_is_not_touched_and_says_why(home: Home) -> None:
     repository = simple(home)
     home.declare(repository, scope="project", installedPlugins=[AUDIT], enabledPlugins={AUDIT: True})
     found = home.boot()
@@ -255,7 +255,7 @@ def test_a_source_that_holds_its_own_target_is_refused(home: Home) -> None:
 
 
 @spec("T-SEC-5", "R-PLUGIN-32", "R-SEC-11")
-def test_nothing_outside_the_home_is_ever_deleted(home: Home, outside: Path) -> None:
+def test_t_sec_5_nothing_outside_the_home_is_ever_deleted(home: Home, outside: Path) -> None:
     home.home.mkdir()
     for path in (outside, home.home / ".." / "outside", home.home, home.home / "..", Path("/")):
         with pytest.raises(PolicyError) as caught:
@@ -270,7 +270,7 @@ def test_nothing_outside_the_home_is_ever_deleted(home: Home, outside: Path) -> 
 
 
 @spec("T-SEC-5")
-def test_doctored_records_lead_an_uninstall_nowhere(home: Home, outside: Path) -> None:
+def test_t_sec_5_doctored_records_lead_an_uninstall_nowhere(home: Home, outside: Path) -> None:
     home.declare(simple(home))
     home.install(AUDIT)
     path = home.home / "installed_plugins.json"

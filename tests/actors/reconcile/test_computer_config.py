@@ -57,7 +57,7 @@ class TestForms:
         assert config() == ComputerConfig(name="desk")
 
     @spec("T-CFG-5", "R-CFG-7")
-    def test_snake_camel_list_and_map_forms_give_the_same_intent(self) -> None:
+    def test_t_cfg_5_snake_camel_list_and_map_forms_give_the_same_intent(self) -> None:
         server = {"type": "stdio", "server_parameters": {"command": "c"}}
         snake = {
             "name": "desk",
@@ -128,7 +128,7 @@ class TestForms:
 
 class TestFaults:
     @spec("T-CFG-2", "R-CFG-2")
-    def test_a_wrong_shape_names_field_and_expectation(self) -> None:
+    def test_t_cfg_2_a_wrong_shape_names_field_and_expectation(self) -> None:
         refused = error({"name": "desk", "mcp_servers": 5})
         assert isinstance(refused, ConfigValidationError)
         assert (refused.category, refused.field) == ("validation", "mcp_servers")
@@ -152,13 +152,13 @@ class TestFaults:
         assert findings_of(from_failure(to_failure(refused))) == findings_of(refused)
 
     @spec("R-CFG-3", "T-CFG-4")
-    def test_the_error_text_lacks_every_value(self) -> None:
+    def test_t_cfg_4_the_error_text_lacks_every_value(self) -> None:
         refused = error((FIXTURES / "bad_command.json").read_bytes())
         assert "sk-very-secret" not in f"{refused} {refused!r} {refused.details}"
         assert "mcp_servers[1].server_parameters.command" in refused.message
 
     @spec("T-CFG-3", "R-PLUGIN-1")
-    def test_a_bad_plugin_id_is_refused_at_its_element(self) -> None:
+    def test_t_cfg_3_a_bad_plugin_id_is_refused_at_its_element(self) -> None:
         assert places(installedPlugins=["ok@acme", "Audit@acme", "audit"]) == [
             "installedPlugins[1]",
             "installedPlugins[2]",
@@ -167,7 +167,7 @@ class TestFaults:
         assert places(enabledPlugins={"a@b": 1}) == ["enabledPlugins.a@b"]
 
     @spec("T-CFG-6", "R-MCP-7", "W-ID-23")
-    def test_two_entries_of_one_identity_are_a_conflict_that_names_both_and_the_way_out(self) -> None:
+    def test_t_cfg_6_two_entries_of_one_identity_are_a_conflict_that_names_both_and_the_way_out(self) -> None:
         refused = error((FIXTURES / "duplicate.json").read_bytes())
         assert isinstance(refused, ConflictError)
         assert refused.code == "duplicate_bundle_id"

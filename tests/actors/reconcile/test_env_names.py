@@ -29,7 +29,7 @@ def test_an_id_collides_with_another_input_of_a_server() -> None:
 
 
 @spec("T-ENV-3", "R-INPUT-18")
-def test_equal_segments_with_different_full_names_are_accepted() -> None:
+def test_t_env_3_equal_segments_with_different_full_names_are_accepted() -> None:
     assert collisions(["plugin-a@mp/token", "plugin_a@mp/secret"], {}) == ()
 
 

@@ -48,7 +48,7 @@ def test_every_spelling_of_a_type_is_read(written: dict[str, Any], tag: str) -> 
 
 
 @spec("T-PICK-7", "W-INP-1")
-def test_options_as_plain_strings_are_refused_with_a_pointer_to_the_new_form() -> None:
+def test_t_pick_7_options_as_plain_strings_are_refused_with_a_pointer_to_the_new_form() -> None:
     _, findings = read({"id": "i", "description": "d", "type": "pickString", "options": ["a"]})
     assert findings.faults[0].field == "inputs[0].options"
     assert "{label, value}" in findings.faults[0].reason
@@ -65,12 +65,12 @@ def test_options_as_plain_strings_are_refused_with_a_pointer_to_the_new_form() -
         (None, "inputs[0].options"),
     ],
 )
-def test_empty_options_labels_and_values_are_refused(options: Any, field: str) -> None:
+def test_t_pick_5_empty_options_labels_and_values_are_refused(options: Any, field: str) -> None:
     assert fault(type="pickString", options=options)[0] == field
 
 
 @spec("T-PICK-4")
-def test_a_default_must_be_a_value_of_an_option_but_may_be_null() -> None:
+def test_t_pick_4_a_default_must_be_a_value_of_an_option_but_may_be_null() -> None:
     assert fault(type="pickString", options=OPTIONS, default="One") == ("inputs[0].default", "bad_default")
     assert default_of(one(type="pickString", options=OPTIONS, default=None)) is None
 

@@ -15,7 +15,7 @@ spec = pytest.mark.spec
 
 
 @spec("R-SCOPE-3", "T-CFG-6")
-def test_a_duplicate_in_a_flag_file_is_raised(tmp_path: Path) -> None:
+def test_t_cfg_6_a_duplicate_in_a_flag_file_is_raised(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps({"servers": {"my.server": {"command": "c"}, "my_server": {"command": "c"}}}))
     with pytest.raises(ConflictError) as caught:

@@ -63,12 +63,12 @@ class TestChain:
         assert await value(definition(type="promptString", default="")) == ""
 
     @spec("T-PICK-3", "R-INPUT-14")
-    async def test_a_pick_without_any_value_takes_its_default_and_then_its_first_option(self) -> None:
+    async def test_t_pick_3_a_pick_without_any_value_takes_its_default_and_then_its_first_option(self) -> None:
         assert await value(definition(**PICK, default="2")) == "2"
         assert await value(definition(**PICK)) == "1"
 
     @spec("T-PICK-1", "R-INPUT-1")
-    async def test_the_value_is_injected_and_not_the_label(self) -> None:
+    async def test_t_pick_1_the_value_is_injected_and_not_the_label(self) -> None:
         assert await value(definition(**PICK), {"A2C_SMCP_i": "2"}) == "2"
 
     @spec("T-PICK-2", "R-INPUT-13", "W-INP-2", "R-INPUT-24")

@@ -117,7 +117,7 @@ def files(tmp_path: Path, world: World) -> Files:
 
 class TestLayers:
     @spec("T-SCOPE-1", "R-SCOPE-7", "R-LIFE-6", "F-109")
-    async def test_the_highest_layer_wins_whole_and_the_next_shows_when_it_goes(
+    async def test_t_scope_1_the_highest_layer_wins_whole_and_the_next_shows_when_it_goes(
         self, files: Files, tmp_path: Path
     ) -> None:
         for scope in ("user", "project", "local", "policy"):
@@ -150,7 +150,7 @@ class TestLayers:
             await files.world.plan("a")
 
     @spec("T-CFG-6", "R-SCOPE-13", "R-MCP-7", "R-LIFE-24")
-    async def test_a_faulty_file_degrades_and_its_repair_closes_that(self, files: Files) -> None:
+    async def test_t_cfg_6_a_faulty_file_degrades_and_its_repair_closes_that(self, files: Files) -> None:
         path = files.declare("user", **{"my.server": server(), "my_server": server(), "fine": server()})
         await files.start(["own"])
         await files.world.until_listed("fine__echo", "own__echo")
@@ -232,7 +232,7 @@ class TestGate:
     @pytest.mark.parametrize(
         "claim", [{"enableAllProjectMcpServers": True}, {"enabledMcpjsonServers": ["srv"]}], ids=["all", "list"]
     )
-    async def test_a_project_cannot_approve_its_own_server(self, files: Files, claim: dict[str, Any]) -> None:
+    async def test_t_gate_2_a_project_cannot_approve_its_own_server(self, files: Files, claim: dict[str, Any]) -> None:
         files.declare("project", srv=server())
         path = files.settings("project", **claim)
         await files.start(["own"])
@@ -260,14 +260,14 @@ class TestGate:
     @pytest.mark.parametrize(
         "claim", [{"enableAllProjectMcpServers": True}, {"enabledMcpjsonServers": ["srv"]}], ids=["all", "list"]
     )
-    async def test_the_same_in_local_settings_lets_it_run(self, files: Files, claim: dict[str, Any]) -> None:
+    async def test_t_gate_3_the_same_in_local_settings_lets_it_run(self, files: Files, claim: dict[str, Any]) -> None:
         files.declare("project", srv=server())
         files.settings("local", **claim)
         await files.start()
         await files.world.until_listed("srv__echo")
 
     @spec("T-GATE-4", "R-GATE-5")
-    async def test_a_display_name_in_a_list_has_no_effect_and_is_reported(self, files: Files) -> None:
+    async def test_t_gate_4_a_display_name_in_a_list_has_no_effect_and_is_reported(self, files: Files) -> None:
         files.declare("project", **{"my.server": server()})
         path = files.settings("local", enabledMcpjsonServers=["my.server"])
         await files.start()
@@ -278,7 +278,7 @@ class TestGate:
         assert "'my_server'" in line
 
     @spec("T-GATE-7", "R-SEC-7")
-    async def test_of_twins_only_the_approved_one_is_mounted(self, files: Files) -> None:
+    async def test_t_gate_7_of_twins_only_the_approved_one_is_mounted(self, files: Files) -> None:
         twins = {"one": {**server(), "bundle_id": "fs_user"}, "two": {**server(), "bundle_id": "fs_other"}}
         files.declare("project", **twins)
         await files.start()
@@ -287,7 +287,9 @@ class TestGate:
         assert await files.verdicts() == {"fs_user": "ENABLED", "fs_other": "PENDING"}
 
     @spec("T-GATE-9", "R-SEC-6", "R-GATE-15")
-    async def test_policy_denies_embed_and_flag_servers_at_start_and_later(self, files: Files, tmp_path: Path) -> None:
+    async def test_t_gate_9_policy_denies_embed_and_flag_servers_at_start_and_later(
+        self, files: Files, tmp_path: Path
+    ) -> None:
         flag = files.write(tmp_path / "flag.json", {"servers": {"b": server()}})
         await files.start(["a"], flag_mcp_config=[str(flag)])
         await files.world.until_listed("a__echo", "b__echo")
@@ -301,7 +303,7 @@ class TestGate:
         assert files.read("local") is None
 
     @spec("T-GATE-10", "R-GATE-12", "DEC-14", "DEC-32", "R-FILE-14")
-    async def test_yes_is_one_write_by_id_bound_to_what_was_shown_and_shows_the_difference_later(
+    async def test_t_gate_10_yes_is_one_write_by_id_bound_to_what_was_shown_and_shows_the_difference_later(
         self, files: Files
     ) -> None:
         files.declare("project", **{"My Server": server("run", args=["a"], env={"KEY": "sk-literal"})})
@@ -325,7 +327,7 @@ class TestGate:
         assert caught.value.code == "stale_approval"
 
     @spec("T-GATE-10", "R-GATE-12")
-    async def test_no_and_all_are_one_write_each(self, files: Files) -> None:
+    async def test_t_gate_10_no_and_all_are_one_write_each(self, files: Files) -> None:
         files.declare("project", a=server(), b=server())
         await files.start()
         assert (await files.answer("deny", "a")).effective
@@ -505,7 +507,9 @@ class TestDeclaring:
 
 class TestInputs:
     @spec("T-INP-7", "R-INPUT-8", "F-08", "R-SEC-5")
-    async def test_a_projects_definition_of_a_users_input_is_not_used_for_the_users_server(self, files: Files) -> None:
+    async def test_t_inp_7_a_projects_definition_of_a_users_input_is_not_used_for_the_users_server(
+        self, files: Files
+    ) -> None:
         marker = files.root / "ran"
         command = {"id": "t", "description": "d", "type": "command", "command": f"touch {marker}; echo evil"}
         files.declare("user", {**PROMPT, "default": "mine"}, a=server("${input:t}"))
@@ -517,7 +521,7 @@ class TestInputs:
         assert (await files.world.plan("b")).command == "evil"
 
     @spec("T-INP-8", "R-INPUT-11")
-    async def test_an_undefined_reference_is_missing_and_nothing_is_spawned(self, files: Files) -> None:
+    async def test_t_inp_8_an_undefined_reference_is_missing_and_nothing_is_spawned(self, files: Files) -> None:
         await files.start({"a": {"command": "${input:ghost}"}})
         with pytest.raises(MissingInputError) as caught:
             await files.world.plan("a")
@@ -525,7 +529,7 @@ class TestInputs:
         assert files.world.plans.get("a") is None
 
     @spec("T-INP-6", "R-INPUT-6")
-    async def test_a_number_is_typed_alone_and_a_text_within(self, files: Files) -> None:
+    async def test_t_inp_6_a_number_is_typed_alone_and_a_text_within(self, files: Files) -> None:
         port = {"id": "port", "description": "d", "type": "number", "default": 7}
         url = {"type": "sse", "server_parameters": {"url": "http://h:${input:port}/", "timeout": "${input:port}"}}
         await files.start({"a": url}, [port], auto_start=False)
@@ -533,7 +537,7 @@ class TestInputs:
         assert (plan.url, plan.timeout) == ("http://h:7/", 7.0)
 
     @spec("T-ENV-2", "R-INPUT-18", "F-10")
-    async def test_a_second_server_on_one_variable_is_refused_and_nothing_changes(self, files: Files) -> None:
+    async def test_t_env_2_a_second_server_on_one_variable_is_refused_and_nothing_changes(self, files: Files) -> None:
         await files.start({"a-b": {"command": "${input:t}"}}, [{**PROMPT, "default": "d"}])
         await files.world.until_listed("a-b__echo")
         commit = files.world.held.commit
@@ -562,7 +566,7 @@ class TestInputs:
         assert (found.component, found.code) == ("inputs", "env_name_collision")
 
     @spec("T-RERES-1", "T-RERES-3", "R-INPUT-20", "R-PROJ-3")
-    async def test_a_new_value_counts_at_the_next_start_and_announces_nothing(self, files: Files) -> None:
+    async def test_t_reres_1_a_new_value_counts_at_the_next_start_and_announces_nothing(self, files: Files) -> None:
         await files.start({"a": {"command": "c", "args": ["${input:t}"]}}, [PROMPT], env={"A2C_SMCP_t": "env"})
         await files.world.until_listed("a__echo")
         commit, orders = files.world.held.commit, list(files.world.orders)
@@ -573,7 +577,7 @@ class TestInputs:
         assert (await files.world.plan("a")).args == ("new",)
 
     @spec("T-RERES-5", "R-INPUT-7")
-    async def test_an_id_used_three_times_is_resolved_once(self, files: Files) -> None:
+    async def test_t_reres_5_an_id_used_three_times_is_resolved_once(self, files: Files) -> None:
         asked: list[str] = []
 
         class Counter:

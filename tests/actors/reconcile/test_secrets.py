@@ -22,7 +22,7 @@ CRASH = "import os, sys; print('failed with', os.environ['T'], sys.argv[1], file
 
 
 @pytest.mark.spec("T-START-4", "R-INPUT-23", "R-SEC-1", "W-CMP-6")
-async def test_no_diagnostic_of_a_crashing_server_contains_its_token(
+async def test_t_start_4_no_diagnostic_of_a_crashing_server_contains_its_token(
     world: World, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     opener = Opener()

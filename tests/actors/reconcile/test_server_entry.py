@@ -238,7 +238,7 @@ class TestFaults:
         assert "sk-secret" not in str(findings.faults)
 
     @spec("W-CFG-14", "R-MCP-19", "T-CFG-7")
-    def test_a_syntax_error_in_vrl_is_found_at_load(self) -> None:
+    def test_t_cfg_7_a_syntax_error_in_vrl_is_found_at_load(self) -> None:
         assert faults({**STDIO, "vrl": "foo bar("}) == [("e.vrl", "vrl_syntax")]
 
     @spec("R-MCP-19")

@@ -23,7 +23,7 @@ def plugin(root: Path, name: str = "audit", **more: str) -> PluginSkills:
 
 class TestList:
     @spec("C-SKILL-7", "C-SKILL-57", "T-PROJ-5")
-    async def test_references_carry_what_is_known_and_nothing_else(self, bench: Bench) -> None:
+    async def test_t_proj_5_references_carry_what_is_known_and_nothing_else(self, bench: Bench) -> None:
         fields = {"license": "MIT", "allowed_tools": "[Read]", "tags": "[x, y]", "metadata": "{k: [1]}"}
         folder = write_skill(bench.user, "full", **fields)
         write_skill(bench.user, "plain")

@@ -159,7 +159,7 @@ class TestOutcomes:
         assert (call.result["meta"]["a2c_cancelled"], call.result["meta"]["a2c_outcome"]) == (True, "not_executed")
 
     @spec("W-CALL-14", "T-PROJ-8")
-    async def test_cancelling_an_unknown_call_changes_nothing(self, ready: Bench) -> None:
+    async def test_t_proj_8_cancelling_an_unknown_call_changes_nothing(self, ready: Bench) -> None:
         await ready.cancel("nobody")
         assert (await ready.call("b__echo"))["isError"] is False
 
@@ -441,7 +441,7 @@ class TestHistory:
 
 class TestVrl:
     @spec("W-CALL-22", "R-MCP-20", "T-PROJ-10")
-    async def test_a_script_adds_its_event_and_leaves_the_result_alone(self, ready: Bench) -> None:
+    async def test_t_proj_10_a_script_adds_its_event_and_leaves_the_result_alone(self, ready: Bench) -> None:
         await ready.serve("b", "echo", vrl='.summary = "seen " + string!(.tool_name)\n.q = .parameters.q')
         result = await ready.call("b__echo", b'{"q": 7}')
         event = json.loads(result["meta"]["a2c_vrl_transformed"])
@@ -449,7 +449,7 @@ class TestVrl:
         assert (result["content"], result["isError"]) == ([{"type": "text", "text": "done"}], False)
 
     @spec("W-CALL-22", "R-MCP-20", "T-PROJ-10")
-    async def test_a_script_that_fails_costs_one_warning_and_not_the_result(
+    async def test_t_proj_10_a_script_that_fails_costs_one_warning_and_not_the_result(
         self, ready: Bench, caplog: pytest.LogCaptureFixture
     ) -> None:
         await ready.serve("b", "echo", vrl=".x = parse_json!(.parameters.secret)")

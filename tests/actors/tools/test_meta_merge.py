@@ -75,14 +75,14 @@ def test_null_tags_are_a_valid_declaration() -> None:
 
 
 @spec("W-META-15", "T-PROJ-11")
-def test_declared_tags_fill_in_for_a_configuration_without_tags() -> None:
+def test_t_proj_11_declared_tags_fill_in_for_a_configuration_without_tags() -> None:
     both = merged(configured({"auto_apply": True}, None), Declared(tags=("t",), present=True))
     assert both is not None
     assert (both["tags"], both["auto_apply"]) == (["t"], True)
 
 
 @spec("W-META-15", "T-PROJ-11", "R-MCP-13")
-def test_an_empty_list_of_configured_tags_clears_the_declared_ones() -> None:
+def test_t_proj_11_an_empty_list_of_configured_tags_clears_the_declared_ones() -> None:
     both = merged(configured({"tags": []}, None), Declared(tags=("t",), present=True))
     assert both is not None
     assert both["tags"] == []

@@ -87,7 +87,7 @@ TABLE: dict[str, tuple[Rules, bool, Judgement]] = {
 
 @spec("R-GATE-2", "T-GATE-1", "DEC-14")
 @pytest.mark.parametrize(("rules", "is_trusted", "expected"), TABLE.values(), ids=TABLE)
-def test_the_first_step_that_applies_decides(rules: Rules, is_trusted: bool, expected: Judgement) -> None:
+def test_t_gate_1_the_first_step_that_applies_decides(rules: Rules, is_trusted: bool, expected: Judgement) -> None:
     assert judge("x", F1, rules, is_trusted=is_trusted) == expected
 
 
@@ -137,7 +137,7 @@ def test_of_two_servers_of_one_name_only_the_one_whose_id_is_approved_may_run() 
 
 
 @spec("T-GATE-11", "R-GATE-11")
-def test_no_gate_knows_names_of_bundled_servers() -> None:
+def test_t_gate_11_no_gate_knows_names_of_bundled_servers() -> None:
     root = Path(__file__).parents[4]
     sources = [path.read_text("utf-8") for path in (root / "actors" / "reconcile").rglob("*.py")]
     assert len(sources) > 20

@@ -82,7 +82,7 @@ def test_a_change_computed_from_an_older_revision_is_refused(file: Path) -> None
         ("mcp", b"[" * 100_000),
     ],
 )
-def test_a_file_nobody_understands_is_not_written_to(file: Path, kind: str, content: bytes) -> None:
+def test_t_scope_4_a_file_nobody_understands_is_not_written_to(file: Path, kind: str, content: bytes) -> None:
     file.parent.mkdir()
     file.write_bytes(content)
     with pytest.raises(ConfigValidationError) as caught:
@@ -112,7 +112,7 @@ def test_a_file_larger_than_any_declaration_is_refused_without_being_read(tmp_pa
 
 
 @spec("R-FILE-6", "T-SCOPE-3")
-def test_a_lock_that_is_held_all_the_time_ends_in_a_retryable_conflict_without_a_write(file: Path) -> None:
+def test_t_scope_3_a_lock_that_is_held_all_the_time_ends_in_a_retryable_conflict_without_a_write(file: Path) -> None:
     slept: list[float] = []
     with lock.locked(file), pytest.raises(ConflictError) as caught, lock.locked(file, sleep=slept.append):
         raise AssertionError("the body ran without the lock")

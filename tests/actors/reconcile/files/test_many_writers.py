@@ -69,7 +69,7 @@ class Writer:
 
 @pytest.mark.timeout(180)
 @spec("F-112", "R-FILE-4", "R-FILE-6", "T-SCOPE-3")
-def test_no_finished_change_is_lost_when_writers_are_killed(tmp_path: Path) -> None:
+def test_t_scope_3_no_finished_change_is_lost_when_writers_are_killed(tmp_path: Path) -> None:
     """A writer that dies goes on behind the last change it reported; that change must be in the file."""
     file, chance = tmp_path / "settings.json", random.Random(112)
     file.write_text('{"mine": {"kept": [1, 2]}, "unknown": null}\n', "utf-8")

@@ -135,7 +135,7 @@ def test_the_highest_opinion_on_a_plugin_counts_and_none_means_not_active(
 
 
 @spec("T-SCOPE-2", "R-SCOPE-8")
-def test_an_opinion_in_any_of_the_layers_overrides_all_below_it() -> None:
+def test_t_scope_2_an_opinion_in_any_of_the_layers_overrides_all_below_it() -> None:
     for position, origin in enumerate(SCOPES):
         said = {lower: {"enabledPlugins": {"p@m": True}} for lower in SCOPES[:position]}
         assert merged(**said, **{origin: {"enabledPlugins": {"p@m": False}}}).merged["enabledPlugins"] == {"p@m": False}

@@ -134,7 +134,7 @@ class TestPrompting:
         assert not world.stores.values.path.exists()
 
     @spec("R-INPUT-1", "T-PICK-6")
-    async def test_a_pick_is_answered_by_position_and_no_label_is_looked_up(self, world: World) -> None:
+    async def test_t_pick_6_a_pick_is_answered_by_position_and_no_label_is_looked_up(self, world: World) -> None:
         pick = definition("pickString", **PICK)
         assert await world.value(pick, prompter=lambda _: 1) == "2"
         with pytest.raises(InvalidSelectionError):
@@ -260,14 +260,14 @@ class TestStores:
         assert [kept.read_bytes() for kept in path.parent.glob("*.corrupt-*.bak")] == [content]
 
     @spec("R-INPUT-13", "T-PICK-2")
-    async def test_a_stored_value_that_became_illegal_is_an_error_and_stays_stored(self, world: World) -> None:
+    async def test_t_pick_2_a_stored_value_that_became_illegal_is_an_error_and_stays_stored(self, world: World) -> None:
         world.stores.values.put("i", "9")
         with pytest.raises(InvalidSelectionError):
             await world.value(definition("pickString", default="1", **PICK))
         assert world.stores.values.read() == {"i": "9"}
 
     @spec("R-INPUT-14", "T-PICK-3")
-    async def test_defaults_and_first_options_are_never_stored(self, world: World) -> None:
+    async def test_t_pick_3_defaults_and_first_options_are_never_stored(self, world: World) -> None:
         assert await world.value(definition("pickString", **PICK)) == "1"
         assert await world.value(definition("number", default=7)) == 7
         assert not world.stores.values.path.exists()
