@@ -18,6 +18,7 @@ from ...wire.codec import Attachment
 from ...wire.config import GetComputerConfigReq
 from ...wire.envelope import Address
 from ...wire.errors import InvalidPayload, SmcpError
+from ...wire.identity import is_valid_bundle_id
 from ...wire.messages.mcp import ListResources
 from ...wire.messages.projection import GetConfig
 from ...wire.messages.tools import ListTools, RunTool
@@ -98,6 +99,9 @@ class Service:
         return (await self._owners.read(RECONCILE, GetConfig())).config.data
 
     async def _get_resources(self, request: GetResourcesReq) -> bytes:
+        if not is_valid_bundle_id(request.mcp_server):
+            # Nobody can have this address; asked for it the bus would count a dead letter, and print what a peer wrote.
+            return answers.refusal(payload.mcp_server_not_found(request.mcp_server))
         cursor = request.cursor if isinstance(request.cursor, str) else None
         server = Address(f"mcp/{request.mcp_server}")
         try:
