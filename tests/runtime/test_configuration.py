@@ -174,7 +174,7 @@ class TestIntent:
             assert (await made.diagnostics()).servers == ()
 
     @spec("R-SEC-4", "T-SEC-1")
-    async def test_no_request_of_an_agent_changes_any_intent(self, place: Place) -> None:
+    async def test_t_sec_1_no_request_of_an_agent_changes_any_intent(self, place: Place) -> None:
         place.write(place.user / "mcp.json", {"servers": {"srv": light("srv")}})
         async with RecordingServer() as server, place.computer() as made:
             await made.connect(server.url, office="lab")
