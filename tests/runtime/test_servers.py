@@ -119,20 +119,6 @@ async def test_a_server_is_switched_off_and_on_and_a_result_says_who_stands_agai
         assert result.shadowed_by.endswith("project/.tfrobot/settings.json")
 
 
-@spec("T-SEC-1", "R-MGMT-1")
-def test_t_sec_1_no_event_of_an_agent_is_answered_by_management() -> None:
-    root = Path(__file__).parents[2] / "actors/socket"
-    texts = {path.name: path.read_text() for path in root.glob("*.py")}
-    reaching = {
-        name
-        for name, text in texts.items()
-        for word in ("messages.plugins", "messages.servers", "messages.management")
-        if word in text
-    }
-    assert texts
-    assert reaching == set()
-
-
 def declare(yard: Yard, path: str, **servers: Any) -> None:
     place = yard.root / path
     place.parent.mkdir(parents=True, exist_ok=True)
