@@ -8,6 +8,7 @@ then tried in the background (DEC-23).
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +18,7 @@ import msgspec
 from ...wire.codec import Attachment
 from ...wire.envelope import Address
 from ...wire.errors import DeadlineExceeded, SmcpError
-from ...wire.messages.channels import ResourceSlice, SliceChanged
+from ...wire.messages.channels import RELIST_EVERY, ResourceSlice, ResourcesRead, SliceChanged
 from ...wire.messages.desktop import ApplyDesktop, Desktop, GetDesktop
 from ...wire.messages.mcp import ReadResource, ResourceUpdated, WatchResources
 from ...wire.messages.tools import Applied, CallFinished
@@ -64,6 +65,7 @@ class DesktopActor(Actor):
         self._ready = anyio.Event()
         self._said: dict[str, tuple[int, set[str]]] = {}
         self._shared: tuple[str, ...] = ()
+        self._cue_at = -math.inf
 
     @handler
     def apply(self, message: ApplyDesktop) -> Applied:
@@ -99,6 +101,9 @@ class DesktopActor(Actor):
             return Desktop(Attachment(b"[]"))
         with anyio.move_on_after(self._settings.rebuild_wait):
             await self._ready.wait()
+        if self.now() >= self._cue_at:
+            self._cue_at = self.now() + RELIST_EVERY
+            self.publish(ResourcesRead())
         question = (message.size, message.window)
         if question not in self._rendered:
             wanted = matching(self._windows, message.window)

@@ -7,6 +7,7 @@ them, or with an error (C-DOC-19).
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable
 from pathlib import PurePath
@@ -18,9 +19,9 @@ import msgspec
 from ...wire.codec import Attachment
 from ...wire.dpe_uri import DpeUri, InvalidDpeUri, parse_dpe_uri
 from ...wire.envelope import Address
-from ...wire.errors import DeadlineExceeded, SmcpError
+from ...wire.errors import DeadlineExceeded, InvalidPayload, SmcpError
 from ...wire.messages.blobs import KeepFile, SpoolBytes
-from ...wire.messages.channels import ResourceSlice, SliceChanged
+from ...wire.messages.channels import RELIST_EVERY, ResourceSlice, ResourcesRead, SliceChanged
 from ...wire.messages.finder import (
     ApplyFinder,
     CompleteDocument,
@@ -31,7 +32,14 @@ from ...wire.messages.finder import (
     ReadDocument,
     ResolvedDocument,
 )
-from ...wire.messages.mcp import CompleteArgument, Completions, ReadResource, ResourceUpdated, WatchResources
+from ...wire.messages.mcp import (
+    CompleteArgument,
+    Completions,
+    ReadResource,
+    RelistResources,
+    ResourceUpdated,
+    WatchResources,
+)
 from ...wire.messages.tools import Applied, CallFinished
 from ...wire.payload import (
     ErrorPayload,
@@ -44,6 +52,7 @@ from ...wire.payload import (
     resolver_missing,
 )
 from ...wire.protocol import ACK_BUDGET, DPE_TIMEOUT_MAX, FINDER_PAGE, FINDER_PAGE_MAX
+from ...wire.resources import list_digest
 from ...wire.server_order import server_order
 from ..kernel import Actor, handler, observer
 from .catalogue import Catalogue, Document, build_catalogue
@@ -62,11 +71,13 @@ ENVELOPE_ROOM = 2048
 class FinderSettings(msgspec.Struct, frozen=True):
     """Limits, times in seconds (02 §F: D-7, D-9, D-11, D-40…43, D-47).
 
-    `reference` switches the built-in resolver on, in the form named.
+    `reference` switches the built-in resolver on, in the form named. `relist_wait` bounds how long an unknown document
+    is looked for in lists that are out of date (C-DOC-20).
     """
 
     read_timeout: float = 30.0
     rebuild_wait: float = 5.0
+    relist_wait: float = 5.0
     history: int = 10
     page: int = FINDER_PAGE
     page_max: int = FINDER_PAGE_MAX
@@ -91,6 +102,8 @@ class FinderActor(Actor):
         self._history: deque[str] = deque(maxlen=self._settings.history)
         self._listings: dict[str, tuple[int, bytes]] = {}
         self._ready = anyio.Event()
+        self._applied = anyio.Event()
+        self._cue_at = -math.inf
         self._registered = registered
         self._reference: Resolver | None = None
         if self._settings.reference is not None:
@@ -110,6 +123,8 @@ class FinderActor(Actor):
                     self.tasks.start_soon(self._watch, server)
         self._listings = listings
         self._ready.set()
+        applied, self._applied = self._applied, anyio.Event()
+        applied.set()
         changed = before.signature() != self._catalogue.signature()
         return Applied(changed, self._catalogue.notes, self._catalogue.digest())
 
@@ -117,6 +132,9 @@ class FinderActor(Actor):
     async def find(self, message: ListDocuments) -> DocumentPage:
         """One page of the committed catalogue; only an actor that has not applied any commit yet waits for one."""
         await self._first_commit()
+        if self.now() >= self._cue_at:
+            self._cue_at = self.now() + RELIST_EVERY
+            self.publish(ResourcesRead())
         present = {document.summary.mcp_server for document in self._catalogue.documents}
         page = query(
             self._catalogue.documents,
@@ -127,6 +145,8 @@ class FinderActor(Actor):
             limit=min(self._settings.page if message.limit is None else message.limit, self._settings.page_max),
             budget=self._settings.budget,
         )
+        for bundle_id in page.shortened:
+            logger.error("%s: a document that fills an answer by itself was shortened", bundle_id)
         return DocumentPage(Attachment(page.documents), page.total_count)
 
     @handler(concurrent=32)
@@ -136,10 +156,9 @@ class FinderActor(Actor):
         resolver = self._registered() or self._reference
         if resolver is None:
             raise resolver_missing(message.uri).to_error()
-        await self._first_commit()
-        document = self._find(uri, message.uri)
         limit = min(message.timeout, self._settings.timeout_max)
         with anyio.move_on_after(limit):
+            document = await self._find(uri, message.uri)
             contents = await self._read(document, uri, message.uri, limit)
             blocks = blocks_of(contents)
             hint = Hint(document.summary.mcp_server, blocks[0].mime_type if blocks else None)
@@ -153,13 +172,12 @@ class FinderActor(Actor):
     async def read(self, message: ReadDocument) -> DocumentLevel:
         """The Level JSON behind a URI, for the Computer's own use (C-DOC-26)."""
         uri = _parse(message.uri, invalid_finder_uri)
-        await self._first_commit()
-        document = self._find(uri, message.uri)
+        document = await self._find(uri, message.uri)
         contents = await self._read(document, uri, message.uri, message.timeout)
         texts = [block.text for block in blocks_of(contents) if block.text is not None]
         try:
             level = parse_level(uri.level, texts[0] if texts else "")
-        except msgspec.DecodeError:
+        except InvalidPayload:
             raise resolution_failed(message.uri, "upstream read failed").to_error() from None
         for category in unknown_categories(level):
             logger.warning("%s: unknown element category %.32s", document.summary.mcp_server, category)
@@ -194,13 +212,37 @@ class FinderActor(Actor):
             with anyio.move_on_after(self._settings.rebuild_wait):
                 await self._ready.wait()
 
-    def _find(self, uri: DpeUri, raw: str) -> Document:
+    async def _find(self, uri: DpeUri, raw: str) -> Document:
+        await self._first_commit()
         document = self._catalogue.find(uri)
+        if document is None:
+            await self._refresh(uri)
+            document = self._catalogue.find(uri)
         if document is None:
             raise document_not_found(raw, uri.doc_ref).to_error()
         if uri.page is not None and uri.page >= document.summary.page_count:
             raise page_out_of_range(raw, uri.doc_ref, uri.page, document.summary.page_count).to_error()
         return document
+
+    async def _refresh(self, uri: DpeUri) -> None:
+        """Waits for lists that are out of date where the document may be: its owner's, or everybody's (C-DOC-20)."""
+        owner = self._catalogue.owners.get(uri.host.lower())
+        with anyio.move_on_after(self._settings.relist_wait):
+            async with anyio.create_task_group() as tasks:
+                for bundle_id in list(self._listings) if owner is None else [owner]:
+                    tasks.start_soon(self._relist, bundle_id)
+
+    async def _relist(self, bundle_id: str) -> None:
+        """Waits until a commit holds what the server lists now."""
+        try:
+            relisted = await self.ask(_mcp(bundle_id), RelistResources(), timeout=self._settings.relist_wait)
+        except SmcpError as error:
+            logger.info("%s: its documents could not be listed anew: %s", bundle_id, error.code)
+            return
+        while relisted.digest and bundle_id in self._listings:
+            if list_digest(self._listings[bundle_id][1]) == relisted.digest:
+                return
+            await self._applied.wait()
 
     async def _read(self, document: Document, uri: DpeUri, raw: str, limit: float) -> object:
         within = min(limit, self._settings.read_timeout)

@@ -16,6 +16,8 @@ from ...wire.dpe_uri import DpeUri, InvalidDpeUri, parse_dpe_uri
 from ...wire.messages.channels import ResourceSlice
 
 MAX_PAGES = 2**31
+LONGEST_URI = 8_192
+"""Characters; a longer one could not be answered with, let alone be asked for."""
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -85,6 +87,9 @@ def _documents_of(server: ResourceSlice, notes: list[str]) -> list[Document]:
     for resource in msgspec.json.decode(server.resources.data):
         uri = resource.get("uri") if isinstance(resource, dict) else None
         if not isinstance(uri, str) or uri[:6].lower() != "dpe://" or uri in found:
+            continue
+        if len(uri) > LONGEST_URI:
+            notes.append(f"{server.bundle_id}: a document is skipped: its uri has {len(uri)} characters")
             continue
         try:
             parsed = parse_dpe_uri(uri)

@@ -8,6 +8,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from ...wire.base import decode_payload
+
 CATEGORIES: Final = frozenset(
     [
         "text",
@@ -100,10 +102,12 @@ LEVELS: Final[dict[int, type[Level]]] = {1: DocumentJson, 2: PageJson, 3: Elemen
 def parse_level(level: int, text: str) -> Level:
     """The Level JSON in a text block.
 
+    Null means absence, as everywhere (W-GEN-3).
+
     Raises:
-        msgspec.DecodeError: It is not JSON, or a field has another type.
+        InvalidPayload: It is not JSON, or a field has another type.
     """
-    return msgspec.json.decode(text, type=LEVELS[level])
+    return decode_payload(LEVELS[level], text.encode())
 
 
 def unknown_categories(value: Level) -> Sequence[str]:

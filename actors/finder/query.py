@@ -6,14 +6,22 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ...wire.documents import DocumentSummary
 from .catalogue import Document
+
+KEPT = 1_024
+"""Characters that are kept of each text of an entry that fits no answer as it is."""
 
 
 class Page(msgspec.Struct, frozen=True):
-    """The JSON array of one page of summaries, and how many documents passed the filters."""
+    """The JSON array of one page of summaries, and how many documents passed the filters.
+
+    `shortened` are bundle_ids of servers with entries that would have filled an answer by themselves.
+    """
 
     documents: bytes
     total_count: int
+    shortened: tuple[str, ...] = ()
 
 
 def query(
@@ -40,13 +48,32 @@ def query(
     kept.sort(key=lambda document: (rank[document.summary.mcp_server], *_newest_first(document)))
     page: list[bytes] = []
     left = budget - 2
+    shortened: list[str] = []
     for document in kept[offset : offset + limit]:
         encoded = msgspec.json.encode(document.summary)
+        if len(encoded) > budget - 2:
+            # Left out it would shift the offsets of all that follow, and as it is it would cost the whole answer.
+            encoded = msgspec.json.encode(_shortened(document.summary))
+            shortened.append(document.summary.mcp_server)
         left -= len(encoded) + 1
         if left < 0 and page:
             break
         page.append(encoded)
-    return Page(b"[" + b",".join(page) + b"]", len(kept))
+    return Page(b"[" + b",".join(page) + b"]", len(kept), tuple(dict.fromkeys(shortened)))
+
+
+def _shortened(summary: DocumentSummary) -> DocumentSummary:
+    """What identifies a document, and the beginning of what describes it."""
+    return DocumentSummary(
+        doc_ref=summary.doc_ref,
+        uri=summary.uri,
+        title=summary.title[:KEPT],
+        summary=summary.summary[:KEPT],
+        keywords=(),
+        page_count=summary.page_count,
+        mcp_server=summary.mcp_server,
+        last_modified=summary.last_modified,
+    )
 
 
 def _wanted(document: Document, words: Sequence[str], file_type: str | None) -> bool:

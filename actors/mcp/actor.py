@@ -16,6 +16,7 @@ from ...wire.codec import Attachment
 from ...wire.envelope import Address
 from ...wire.errors import BusError
 from ...wire.message import Fact
+from ...wire.messages.channels import ResourcesRead
 from ...wire.messages.mcp import (
     AnnounceAgain,
     CallTool,
@@ -25,6 +26,8 @@ from ...wire.messages.mcp import (
     LaunchPlan,
     ListResources,
     ReadResource,
+    Relisted,
+    RelistResources,
     ResourceContents,
     ResourcesListed,
     ResourcesPage,
@@ -42,10 +45,10 @@ from ...wire.messages.mcp import (
 from ...wire.messages.projection import EndStart, GetLaunchPlan, GrantStart
 from ...wire.messages.tools import CallQueued, ToolsRead
 from ...wire.payload import capability_missing, mcp_server_not_found
+from ...wire.resources import list_digest
 from ..kernel import Actor, handler, observer
-from . import outcome
+from . import outcome, resources
 from .alarm import Alarm
-from .failures import RequestFailed
 from .life import Life
 from .lifecycle import (
     Begin,
@@ -62,7 +65,7 @@ from .lifecycle import (
 )
 from .listing import Kind
 from .opener import Opener
-from .reading import listing_failure, not_connected, read_failure
+from .reading import not_connected
 from .session import PAGE_LIMIT, Session
 from .status import Counters, essence, server_status
 from .subscriptions import Wishes, updated_uri
@@ -172,32 +175,20 @@ class McpSupervisor(Actor):
         if not session.capabilities.resources:
             raise capability_missing(self._bundle_id, "resources").to_error()
         self._suspect()
-        try:
-            page = await session.page("resources", message.cursor, timeout=PAGE_LIMIT)
-        except RequestFailed as failure:
-            raise listing_failure(failure, self._bundle_id) from failure
-        return ResourcesPage(Attachment(page.items), page.next_cursor)
+        return await resources.page(session, self._bundle_id, message.cursor)
+
+    @handler(concurrent=READS)
+    async def relist(self, message: RelistResources) -> Relisted:
+        items = await self._life.fresh("resources") if self._life is not None and self._session() is not None else None
+        return Relisted("" if items is None else list_digest(items))
 
     @handler(concurrent=READS)
     async def read_resource(self, message: ReadResource) -> ResourceContents:
-        session = self._readable()
-        try:
-            contents = await session.read(message.uri, timeout=message.timeout)
-        except RequestFailed as failure:
-            raise read_failure(failure, modern=session.modern) from failure
-        return ResourceContents(Attachment(contents))
+        return await resources.contents(self._readable(), message)
 
     @handler(concurrent=READS)
     async def complete(self, message: CompleteArgument) -> Completions:
-        session = self._readable()
-        if not session.capabilities.completions:
-            return Completions(())
-        try:
-            return await session.complete(
-                message.template, message.argument, message.value, message.known, timeout=message.timeout
-            )
-        except RequestFailed as failure:
-            raise read_failure(failure) from failure
+        return await resources.completions(self._readable(), message)
 
     @handler(concurrent=READS)
     async def watch(self, message: WatchResources) -> Watched:
@@ -211,6 +202,10 @@ class McpSupervisor(Actor):
 
     @observer
     async def tools_were_read(self, fact: ToolsRead) -> None:
+        self._suspect()
+
+    @observer
+    async def resources_were_read(self, fact: ResourcesRead) -> None:
         self._suspect()
 
     # -- what a life needs (see `life.Host`) ------------------------------------------------

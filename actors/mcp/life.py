@@ -135,6 +135,10 @@ class Life:
         if self._lists is not None:
             self._lists.suspect()
 
+    async def fresh(self, kind: Kind) -> bytes | None:
+        """A list, once nothing about it is known or suspected to be out of date; `None` if there is none."""
+        return await self._lists.fresh(kind) if self._lists is not None else None
+
     def notes(self) -> tuple[str, ...]:
         """Diagnostics of this life, for people."""
         sources = (self._connection, self._lists, self.subscriptions)

@@ -44,6 +44,7 @@ class Lists:
         self._announced: dict[Kind, bool] = {}
         self._refresh: dict[Kind, Refresh] = {}
         self._wake: dict[Kind, asyncio.Event] = {}
+        self._ended: dict[Kind, asyncio.Event] = {}
         self._discards: dict[Kind, int] = {}
         self._published: dict[Kind, bytes] = {}
         self._failures: dict[Kind, str] = {}
@@ -80,6 +81,14 @@ class Lists:
             if not announced and self._refresh[kind].suspect(now):
                 self._wake[kind].set()
 
+    async def fresh(self, kind: Kind) -> bytes | None:
+        """The list as it was read last, once no round of it is due or under way; `None` if it never was."""
+        if kind in self._refresh:
+            self.suspect()
+            while self._refresh[kind].stale:
+                await self._ended[kind].wait()
+        return self._published.get(kind)
+
     def forget(self) -> None:
         """A new session: everything is read and published again."""
         self._published.clear()
@@ -99,6 +108,13 @@ class Lists:
 
     async def read(self, kind: Kind) -> None:
         """One round: reads the list and publishes it if it differs."""
+        try:
+            await self._round(kind)
+        finally:
+            ended, self._ended[kind] = self._ended[kind], asyncio.Event()
+            ended.set()
+
+    async def _round(self, kind: Kind) -> None:
         refresh = self._refresh[kind]
         refresh.begin(self._loop.time())
         try:
@@ -125,6 +141,7 @@ class Lists:
         self._announced[kind] = announced
         self._refresh[kind] = Refresh(self._loop.time())
         self._wake[kind] = asyncio.Event()
+        self._ended[kind] = asyncio.Event()
         self._discards[kind] = 0
 
     async def keep(self, kind: Kind) -> None:

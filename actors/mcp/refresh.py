@@ -28,6 +28,11 @@ class Refresh:
     def running(self) -> bool:
         return self._running
 
+    @property
+    def stale(self) -> bool:
+        """Whether a round is under way or still to come."""
+        return self._dirty or self._running
+
     def mark(self) -> None:
         """The list has changed, or must be taken for changed."""
         self._dirty = True

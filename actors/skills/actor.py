@@ -8,6 +8,7 @@ sees of it is announced once it stands (C-SKILL-56, C-SKILL-75).
 from __future__ import annotations
 
 import logging
+import math
 import os
 
 import anyio
@@ -15,7 +16,7 @@ import anyio.from_thread
 import anyio.to_thread
 
 from ...wire.codec import Attachment
-from ...wire.messages.channels import BlobSlice, ReadSkillBytes, SliceChanged
+from ...wire.messages.channels import RELIST_EVERY, BlobSlice, ReadSkillBytes, ResourcesRead, SliceChanged
 from ...wire.messages.mcp import ResourceUpdated
 from ...wire.messages.skills import (
     ApplySkills,
@@ -81,6 +82,7 @@ class SkillActor(Actor):
         self._scanners = anyio.CapacityLimiter(1)
         self._workspace: Workspace | None = None
         self._opening = anyio.Lock()
+        self._cue_at = -math.inf
 
     async def started(self) -> None:
         settings = self._settings
@@ -140,6 +142,9 @@ class SkillActor(Actor):
         """The list as it stands; only an actor that knows of no commit at all waits, and not for long."""
         if not self._projection.rebuilding:
             await self._first_commit()
+        if self.now() >= self._cue_at:
+            self._cue_at = self.now() + RELIST_EVERY
+            self.publish(ResourcesRead())
         return SkillList(Attachment(self._projection.shown()))
 
     @handler(concurrent=64)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from ..codec import Attachment
 from ..message import Ask, Fact, Record
 from .projection import Slice
+
+RELIST_EVERY: Final = 5.0
+"""Seconds between two `ResourcesRead` of one channel."""
 
 
 class ResourceSlice(Record):
@@ -24,6 +27,16 @@ class ResourceSlice(Record):
     connected: bool = False
     session: int = 0
     local: bool = False
+
+
+class ResourcesRead(Fact):
+    """An Agent read a list that is made of resources; each channel says so at most once in `RELIST_EVERY` seconds.
+
+    The cue for servers that announce no changes to be listed again in the background (DEC-4).
+    """
+
+    def coalesce_key(self) -> str:
+        return "resources"
 
 
 class SliceChanged(Fact):

@@ -209,6 +209,19 @@ class ListResources(Ask[ResourcesPage]):
     cursor: str | None = None
 
 
+class Relisted(Record):
+    """A digest of the list of resources as it was read last (`list_digest`); `""` while there is none."""
+
+    digest: str
+
+
+class RelistResources(Ask[Relisted]):
+    """Waits until whatever may be out of date about the list of resources has been read again (C-DOC-20).
+
+    What is up to date is answered at once. Only the limit of the ask ends the wait for a server that hangs.
+    """
+
+
 class ResourceContents(Record):
     """`contents` is the JSON array of a `resources/read` result."""
 

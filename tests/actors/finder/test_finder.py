@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import msgspec
 import pytest
 
@@ -22,7 +24,7 @@ from smcp_runtime.wire.codec import Attachment
 from smcp_runtime.wire.envelope import Address
 from smcp_runtime.wire.errors import NetworkError, PeerError
 from smcp_runtime.wire.messages.blobs import BlobTicket, KeepFile, KeptFile, SpoolBytes
-from smcp_runtime.wire.messages.channels import ResourceSlice, SliceChanged
+from smcp_runtime.wire.messages.channels import ResourceSlice, ResourcesRead, SliceChanged
 from smcp_runtime.wire.messages.finder import (
     ApplyFinder,
     CompleteDocument,
@@ -35,12 +37,15 @@ from smcp_runtime.wire.messages.mcp import (
     CompleteArgument,
     Completions,
     ReadResource,
+    Relisted,
+    RelistResources,
     ResourceContents,
     ResourceUpdated,
     Watched,
     WatchResources,
 )
 from smcp_runtime.wire.messages.tools import CallFinished, CallRecord
+from smcp_runtime.wire.resources import list_digest
 from smcp_runtime.wire.server_order import server_order
 
 FINDER = Address("finder")
@@ -115,6 +120,12 @@ class TestCatalogue:
         assert [(d.summary.uri, d.summary.title) for d in catalogue.documents] == [("dpe://h/r", "A title")]
         assert len(catalogue.notes) == 2
 
+    @pytest.mark.spec("C-DOC-7", "C-GEN-10")
+    def test_a_uri_no_answer_could_hold_costs_its_document_alone(self) -> None:
+        catalogue = build_catalogue([listed("s", doc("dpe://h/" + "r" * 9_000), doc("dpe://h/r"))])
+        assert [d.summary.uri for d in catalogue.documents] == ["dpe://h/r"]
+        assert catalogue.notes == ("s: a document is skipped: its uri has 9008 characters",)
+
     @pytest.mark.spec("C-DOC-8", "C-SEC-42")
     def test_a_host_belongs_to_the_server_registered_first_and_the_other_is_left_out_whole(self) -> None:
         first, second = listed("z", doc("dpe://Host/r")), listed("a", doc("dpe://hOST/q"), doc("dpe://own/q"))
@@ -170,6 +181,16 @@ class TestQuery:
         size = len(query(self.library(), ("s", "t"), limit=2, budget=10**6).documents)
         assert len(ask(self.library(), budget=size + 5)[0]) == 2
 
+    @pytest.mark.spec("C-DOC-16", "C-GEN-10", "C-SEC-3")
+    def test_a_document_that_fills_an_answer_by_itself_is_shortened_and_hides_nothing(self) -> None:
+        huge = doc("dpe://s/a", description="y" * 2_000_000, meta={"keywords": ["k" * 2_000_000]})
+        library = build_catalogue([listed("s", huge, doc("dpe://s/b"))]).documents
+        page = query(library, ("s",), limit=20, budget=100_000)
+        entries = json.loads(page.documents)
+        assert [(entry["doc_ref"], len(entry["summary"])) for entry in entries] == [("a", 1_024), ("b", 0)]
+        assert (page.total_count, page.shortened) == (2, ("s",))
+        assert len(page.documents) <= 100_000
+
 
 class TestResolver:
     BLOCKS = (Block("dpe://h/r", "text/plain", text="é"),)
@@ -196,6 +217,20 @@ class TestResolver:
 
         for resolver in (plain, waits, Thing(), returns_a_coroutine):
             assert await resolve(resolver, "dpe://h/r", self.BLOCKS, self.HINT) == answer
+
+    @pytest.mark.anyio
+    @pytest.mark.spec("C-DOC-17")
+    async def test_a_plain_function_that_blocks_does_not_block_the_computer(self) -> None:
+        others_went_on = threading.Event()
+
+        def blocks(*_: object) -> ResolvedDocument:
+            assert others_went_on.wait(5)
+            return ResolvedDocument("https://x/y", "t", 1)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(resolve, blocks, "dpe://h/r", self.BLOCKS, self.HINT)
+            await anyio.lowlevel.checkpoint()
+            others_went_on.set()
 
     @pytest.mark.anyio
     @pytest.mark.spec("C-DOC-23", "C-SEC-40")
@@ -260,6 +295,8 @@ class ScriptedServer(Actor):
         self.failure: NetworkError | None = None
         self.hangs = False
         self.watched: tuple[str, ...] = ()
+        self.listing: ResourceSlice | None = None
+        self.relisted = 0
 
     @handler(concurrent=10)
     async def read(self, message: ReadResource) -> ResourceContents:
@@ -275,6 +312,13 @@ class ScriptedServer(Actor):
     def watch(self, message: WatchResources) -> Watched:
         self.watched = message.uris
         return Watched(message.uris)
+
+    @handler(concurrent=10)
+    async def relist(self, message: RelistResources) -> Relisted:
+        self.relisted += 1
+        if self.hangs:
+            await anyio.sleep_forever()
+        return Relisted("" if self.listing is None else list_digest(self.listing.resources.data))
 
     @handler
     def complete(self, message: CompleteArgument) -> Completions:
@@ -347,8 +391,50 @@ class TestFinderActor:
     @pytest.mark.parametrize("uri", ["dpe://stranger/r", "dpe://h/unlisted", "dpe://h/unlisted/pages/0"])
     async def test_what_is_not_in_the_catalogue_is_not_found_and_not_read(self, stage: Stage, uri: str) -> None:
         await stage.begin(fine)
+        stage.server.listing = listed("s", doc("dpe://h/r"))
         assert (await stage.payload(OpenDocument(uri)))["code"] == 4201
         assert not stage.server.asked
+
+    @pytest.mark.spec("C-DOC-20")
+    @pytest.mark.parametrize("uri", ["dpe://h/new", "dpe://H/new/pages/0", "dpe://another/new"])
+    async def test_a_document_of_a_list_that_is_out_of_date_is_found_once_that_was_refreshed(
+        self, stage: Stage, uri: str
+    ) -> None:
+        await stage.begin(fine)
+        fresh = stage.server.listing = listed("s", doc("dpe://h/r"), doc("dpe://h/new"), doc("dpe://another/new"))
+        found: list[ResolvedDocument] = []
+        async with anyio.create_task_group() as tasks:
+
+            async def open_it() -> None:
+                with anyio.fail_after(5):
+                    found.append(await stage.bus.ask(FINDER, OpenDocument(uri)))
+
+            tasks.start_soon(open_it)
+            while not stage.server.relisted:  # noqa: ASYNC110
+                await anyio.sleep(0.005)
+            await stage.commit(listed("s", doc("dpe://h/r"), doc("dpe://h/older")))
+            assert found == []
+            await stage.commit(fresh)
+        assert found == [fine()]
+        assert stage.server.relisted == 1
+
+    @pytest.mark.spec("C-DOC-20", "C-GEN-14")
+    async def test_a_server_that_does_not_list_anew_delays_not_found_only_so_long(self, stage: Stage) -> None:
+        await stage.begin(fine, relist_wait=0.1)
+        stage.server.hangs = True
+        assert (await stage.payload(OpenDocument("dpe://h/unlisted")))["code"] == 4201
+        stage.server.hangs = False
+        await stage.supervisor.stop_child(Address("mcp/s"))
+        assert (await stage.payload(OpenDocument("dpe://h/unlisted")))["code"] == 4201
+
+    @pytest.mark.spec("DEC-4")
+    async def test_reading_the_catalogue_is_told_once_in_the_interval(self, stage: Stage) -> None:
+        await stage.begin(None)
+        with Observer(stage.bus, ResourcesRead) as facts:
+            for _ in range(3):
+                await stage.bus.ask(FINDER, ListDocuments())
+            facts.close()
+            assert [fact async for fact in facts] == [ResourcesRead()]
 
     @pytest.mark.spec("C-DOC-21")
     async def test_pages_count_from_zero_and_end_at_the_page_count(self, stage: Stage) -> None:
@@ -357,6 +443,9 @@ class TestFinderActor:
             "code": 4202, "message": "Page Out of Range", "uri": "dpe://h/r/pages/3", "doc_ref": "r",
             "page": 3, "page_count": 3,
         }  # fmt: skip
+        await stage.commit(listed("s", doc("dpe://h/unpaged", meta={"page_count": None})))
+        none = await stage.payload(OpenDocument("dpe://h/unpaged/pages/0"))
+        assert (none["code"], none["page"], none["page_count"]) == (4202, 0, 0)
         assert not stage.server.asked
 
     @pytest.mark.spec("C-DOC-22", "C-DOC-24")
@@ -413,6 +502,16 @@ class TestFinderActor:
         assert (await stage.payload(ReadDocument("dpe://h/x")))["code"] == 4201
         assert (await stage.payload(ReadDocument("dpe://h/r/pages/9")))["code"] == 4202
         assert (await stage.payload(ReadDocument("dpe://h/r")))["code"] == 4013
+
+    @pytest.mark.spec("C-DOC-27", "W-GEN-3")
+    async def test_a_level_with_nulls_and_gaps_is_read_as_far_as_it_goes(self, stage: Stage) -> None:
+        await stage.begin(None)
+        page = {"page_index": 0, "title": None, "elements": [{"element_id": "e", "category": None, "content": None}]}
+        stage.server.texts["dpe://h/r/pages/0"] = json.dumps(page)
+        level = await stage.bus.ask(FINDER, ReadDocument("dpe://h/r/pages/0"))
+        assert json.loads(level.level.data) == {"page_index": 0, "elements": [{"element_id": "e", "content": None}]}
+        stage.server.texts["dpe://h/r"] = json.dumps({"title": 5})
+        assert (await stage.payload(ReadDocument("dpe://h/r")))["reason"] == "upstream read failed"
 
     @pytest.mark.spec("C-DOC-29")
     async def test_a_completion_passes_through_to_its_server(self, stage: Stage) -> None:

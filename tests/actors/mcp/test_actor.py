@@ -24,6 +24,7 @@ from smcp_runtime.wire.messages.mcp import (
     ListResources,
     ReadResource,
     ReconnectPolicy,
+    RelistResources,
     ResourcesListed,
     RestartServer,
     ServerStatus,
@@ -32,6 +33,7 @@ from smcp_runtime.wire.messages.mcp import (
     ToolsListed,
 )
 from smcp_runtime.wire.messages.tools import ToolsRead
+from smcp_runtime.wire.resources import list_digest
 
 from .conftest import Host, light
 
@@ -191,6 +193,15 @@ class TestChanges:
         await host.call("files", "add_tool", {"name": "fresh"})
         # the light server announces all the same; what matters is that nothing but a list brings the tool in
         await host.eventually(lambda: "fresh" in host.tools("files"))
+
+    @spec("C-DOC-20")
+    async def test_who_asks_hears_which_list_is_up_to_date(self, host: Host) -> None:
+        address = await host.start(light("files", "--resources", "2"))
+        relisted = await host.bus.ask(address, RelistResources(), timeout=5.0)
+        shown = host.seen(ResourcesListed, "files")[-1]
+        assert relisted.digest == list_digest(shown.resources.data)
+        await host.stop("files")
+        assert (await host.bus.ask(address, RelistResources())).digest == ""
 
     @spec("R-PROJ-5")
     async def test_an_equal_list_is_not_published_again(self, host: Host) -> None:
