@@ -7,8 +7,10 @@ what exceeds `ROWS` and `CODES` (only a peer that makes names up can do that) is
 
 from __future__ import annotations
 
+import copy
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 from ..wire.envelope import Address, Envelope
@@ -180,6 +182,16 @@ class Tally:
     def fact_coalesced(self, envelope: Envelope, observer: Address) -> None:
         _count(self.coalesced, envelope.subject, ROWS)
 
+    def joined(self, work: Mapping[str, Mapping[str, Work]]) -> Tally:
+        """These counts together with what actors did elsewhere; both stay as they are."""
+        both = copy.copy(self)
+        both.work = {address: dict(rows) for address, rows in self.work.items()}
+        for address, rows in work.items():
+            known = both.work.setdefault(address, {})
+            for subject, row in rows.items():
+                known[subject] = row if subject not in known else _sum(known[subject], row)
+        return both
+
     def forget(self, address: Address) -> None:
         """Drops the rows of an actor that is gone for good."""
         self.work.pop(address, None)
@@ -198,6 +210,16 @@ class Tally:
 
 def _count(counter: Counter[str], name: str, most: int) -> None:
     counter[name if name in counter or len(counter) < most else OTHER] += 1
+
+
+def _sum(one: Work, other: Work) -> Work:
+    total = Work()
+    for part in (one, other):
+        total.merge(part)
+        total.latency.merge(part.latency)
+        for name in ("failed", "cancelled", "bytes_in", "bytes_out"):
+            setattr(total, name, getattr(total, name) + getattr(part, name))
+    return total
 
 
 def _size(letter: Envelope | Answer) -> int:

@@ -16,6 +16,8 @@ from .output import Output, printable
 Moment = Mapping[str, Any]
 
 MESSAGES_SHOWN = 12
+WORDS = frozenset({"SERVER", "STATE", "ACTOR", "MESSAGE", "KIND", "LAST ERROR", "WORKER", "HOST", "ACTORS"})
+"""Columns that hold no numbers."""
 
 
 class Grid(NamedTuple):
@@ -69,6 +71,7 @@ def grids(now: Moment, before: Moment) -> tuple[Grid, ...]:
             ("ACTOR", "STATE", "QUEUED", "MOST", "BUSY", "HANDLED/S", "LOAD", "FAILED", "RESTARTS"),
             [_actor(actor, old, seconds) for actor, old in _pairs(now, before, "actors", "address")],
         ),
+        *_workers(now),
         Grid("messages", ("MESSAGE", "KIND", "PER S", "P50", "P99", "NOT OK"), _messages(now, before, seconds, bounds)),
     )
 
@@ -109,6 +112,25 @@ def _actor(actor: Moment, old: Moment | None, seconds: float) -> tuple[str, ...]
     counts = (str(actor[name]) for name in ("queued", "high_water", "busy"))
     ends = (str(actor[name]) for name in ("failed", "restarts"))
     return (actor["address"], actor["state"], *counts, _rate(handled, seconds), f"{busy / seconds:.1%}", *ends)
+
+
+def _workers(now: Moment) -> Iterable[Grid]:
+    """The processes that host servers elsewhere, where there are any."""
+    columns = ("WORKER", "HOST", "PID", "MEMORY", "SILENT", "IN FLIGHT", "WAITING", "ACTORS")
+    rows = [
+        (
+            node["name"],
+            node["host"],
+            str(node["pid"]),
+            f"{node['rss'] / 1e6:.0f} MB",
+            duration(node["silent"]),
+            str(node["in_flight"]),
+            str(node["waiting"]),
+            " ".join(node["addresses"]),
+        )
+        for node in now["nodes"]
+    ]
+    return [Grid("workers", columns, rows)] if rows else []
 
 
 def _messages(now: Moment, before: Moment, seconds: float, bounds: Sequence[float]) -> list[tuple[str, ...]]:
@@ -159,7 +181,17 @@ def _picture(now: Moment, before: Moment) -> Any:
     for grid in grids(now, before):
         table = Table(title=grid.title, title_justify="left", title_style="dim", box=None, header_style="bold")
         for column in grid.columns:
-            numeric = column not in ("SERVER", "STATE", "ACTOR", "MESSAGE", "KIND", "LAST ERROR")
+            numeric = column not in (
+                "SERVER",
+                "STATE",
+                "ACTOR",
+                "MESSAGE",
+                "KIND",
+                "LAST ERROR",
+                "WORKER",
+                "HOST",
+                "ACTORS",
+            )
             table.add_column(column, justify="right" if numeric else "left", no_wrap=column != "LAST ERROR")
         for row in grid.rows:
             table.add_row(*(Text(" ".join(printable(cell).split()), style=STYLES.get(cell, "")) for cell in row))

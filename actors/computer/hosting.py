@@ -95,6 +95,6 @@ class Hosting:
                     place, self._grounds.records, self._grounds.logs, self._vault, stop_within=STOP_TIMEOUT
                 )
                 await made.open(self._house.supervisor, self._house.bus)
-                self._operations.nodes = made.nodes
+                self._operations.workers = made
                 self._elsewhere = made
             return self._elsewhere

@@ -36,8 +36,9 @@ Gauges = tuple[tuple[str, str, Callable[[T], float]], ...]
 class Source(Protocol):
     """What is rendered."""
 
-    tally: Tally
     ledger: Ledger
+
+    def total(self) -> Tally: ...
 
 
 class Exposition(Collector):
@@ -76,7 +77,7 @@ class Exposition(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Every family of ours."""
-        yield from _bus(self._source.tally)
+        yield from _bus(self._source.total())
         yield from _calls(self._source.ledger)
         if self._view is not None:
             yield from _actors(self._view)
@@ -168,6 +169,7 @@ def _actors(view: View) -> Iterator[Metric]:
         ("smcp_node_heartbeat_age_seconds", "Since the last sign of life.", lambda node: node.silent),
         ("smcp_node_in_flight", "Messages a node holds unanswered.", lambda node: node.in_flight),
         ("smcp_node_waiting", "Messages that wait for a node.", lambda node: node.waiting),
+        ("smcp_node_resident_bytes", "Memory of a node, 0 where it is not known.", lambda node: node.rss),
     )
     for name, help_text, node_value in of_nodes:
         yield _gauges(name, help_text, "node", ((node.name, node_value(node)) for node in view.nodes))

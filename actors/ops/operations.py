@@ -8,10 +8,11 @@ application all look at.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Protocol
 
 from ...bus import Bus, Tally
+from ...bus.tally import Work
 from ...wire.diagnostics import Diagnostics
 from ...wire.envelope import Address
 from ...wire.messages.tools import CallEnded
@@ -21,6 +22,22 @@ from . import health
 from .exposition import Exposition
 from .ledger import Ledger
 from .view import DeadLetterView, NodeView, View, compose, letters_of
+
+
+class Workers(Protocol):
+    """Processes that host actors of this Computer."""
+
+    def nodes(self) -> Iterable[NodeView]:
+        """Those that are connected."""
+        ...
+
+    def work(self) -> Mapping[str, Mapping[str, Work]]:
+        """What their actors did, by address and message type, as far as they were asked."""
+        ...
+
+    async def refresh(self) -> None:
+        """Asks them, with a bound."""
+        ...
 
 
 class Operations:
@@ -34,7 +51,7 @@ class Operations:
         tally, ledger: The counters.
         url: Where the operator endpoint listens; `None` while it does not.
         port: The port it has, or had last.
-        nodes: Asked for the workers on the bus; whoever opens a hub puts a function here.
+        workers: Whoever opens a hub puts itself here.
     """
 
     def __init__(
@@ -49,7 +66,7 @@ class Operations:
         self.ledger = Ledger()
         self.url: str | None = None
         self.port = 0
-        self.nodes: Callable[[], Iterable[NodeView]] = tuple
+        self.workers: Workers | None = None
         self._exposition = Exposition(self)
 
     def attach(self, bus: Bus, supervisor: Supervisor) -> None:
@@ -64,19 +81,25 @@ class Operations:
         return await self._diagnostics()
 
     async def view(self) -> View:
-        """Everything at this moment; asks every server for its status, with a bound."""
+        """Everything at this moment; asks every server and every worker, with a bound."""
+        if self.workers is not None:
+            await self.workers.refresh()
         shown = await self._diagnostics()
         composed = compose(
             shown,
             at=time.time(),
             uptime=time.monotonic() - self._made,
             loads=self._supervisor.loads() if self._supervisor is not None else (),
-            tally=self.tally,
+            tally=self.total(),
             ledger=self.ledger,
-            nodes=self.nodes(),
+            nodes=self.workers.nodes() if self.workers is not None else (),
             letters=self.dead_letters(),
         )
         return self._redaction().struct(composed)
+
+    def total(self) -> Tally:
+        """What the bus and all actors did, wherever they are."""
+        return self.tally if self.workers is None else self.tally.joined(self.workers.work())
 
     async def metrics(self) -> bytes:
         """All metrics in Prometheus' text form."""

@@ -93,13 +93,16 @@ class CallsView(msgspec.Struct, frozen=True):
 
 
 class NodeView(msgspec.Struct, frozen=True):
-    """One worker process on the bus. `silent` is the age of its last sign of life in seconds."""
+    """One worker process on the bus. `silent`: age of its last sign of life in seconds; `rss`: its memory in bytes."""
 
     name: str
     silent: float
     in_flight: int
     waiting: int
     addresses: tuple[str, ...]
+    host: str = ""
+    pid: int = 0
+    rss: int = 0
 
 
 class LetterView(msgspec.Struct, frozen=True):

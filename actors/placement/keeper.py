@@ -6,7 +6,7 @@ supervisor is given.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 import msgspec
@@ -16,7 +16,6 @@ from ...wire.errors import ConfigValidationError
 from ..kernel import Actor, ChildSpec, Incarnation, RestartPolicy, Supervisor
 from ..reconcile.keeper import address_of
 from ..reconcile.policies import Placement
-from .report import Sum
 
 STOP_TIMEOUT = 6.0
 """Seconds for the graceful end of an actor, its server included (R-MCP-26)."""
@@ -27,8 +26,8 @@ EXTERNAL = RestartPolicy(Backoff(initial=0.05, longest=5.0), max_restarts=1_000)
 class Elsewhere(Protocol):
     """Where actors can live outside this process."""
 
-    def life(self, bundle_id: str, placement: Placement, work: Sum) -> Callable[[], Incarnation]:
-        """Makes the lives of a server's actor; their work adds up in `work`."""
+    def life(self, bundle_id: str, placement: Placement) -> Callable[[], Incarnation]:
+        """Makes the lives of a server's actor."""
         ...
 
 
@@ -39,9 +38,6 @@ class PlacedServers:
         factory: Makes the actor of a server for each of its inline lives.
         elsewhere: Opens what is needed to place actors elsewhere, once.
         takes_external: Whether external workers can reach the hub.
-
-    Attributes:
-        work: What the workers of each server did, by bundle_id.
     """
 
     def __init__(
@@ -57,7 +53,6 @@ class PlacedServers:
         self._elsewhere = elsewhere
         self._takes_external = takes_external
         self._kept: dict[str, Placement] = {}
-        self.work: dict[str, Sum] = {}
 
     async def start_child(self, bundle_id: str, placement: Placement) -> None:
         """Starts it where it is placed; that of an external one is not waited for.
@@ -82,7 +77,7 @@ class PlacedServers:
             raise
 
     async def stop_child(self, bundle_id: str) -> None:
-        """Ends it; its numbers stay."""
+        """Ends it."""
         await self._supervisor.stop_child(address_of(bundle_id))
         self._kept.pop(bundle_id, None)
 
@@ -90,12 +85,8 @@ class PlacedServers:
         """The bundle_ids that have an actor."""
         return tuple(self._kept)
 
-    def placements(self) -> Mapping[str, Placement]:
-        """Where each actor is kept."""
-        return dict(self._kept)
-
     async def _life(self, bundle_id: str, placement: Placement) -> Callable[[], Actor | Incarnation]:
         if placement == "inline":
             return lambda: self._factory(bundle_id)
         elsewhere = await self._elsewhere()
-        return elsewhere.life(bundle_id, placement, self.work.setdefault(bundle_id, Sum()))
+        return elsewhere.life(bundle_id, placement)

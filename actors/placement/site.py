@@ -7,7 +7,6 @@ for a worker must hear of its end also when that actor has just died.
 
 from __future__ import annotations
 
-import itertools
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -64,7 +63,6 @@ class Site:
         self.passes = Passes(place.keys) if place.has_keys else None
         self.hub: ZmqHub | None = None
         self._opened = anyio.Event()
-        self._numbers = itertools.count(1)
 
     def attach(self, bus: Bus) -> None:
         """Hears of lost nodes until the bus closes."""
@@ -94,10 +92,6 @@ class Site:
             self.hub.dismiss(node, why)
 
     # -- spawned workers ---------------------------------------------------------------------
-
-    def next_node(self) -> str:
-        """A name for a worker of ours; no key of an external one can have it."""
-        return f"own/{next(self._numbers)}"
 
     def pass_for(self, node: str) -> AbstractContextManager[NodeKeys | None]:
         """What lets a node in until the end of the block."""

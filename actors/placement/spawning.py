@@ -47,7 +47,8 @@ class SpawnedLife:
             Perished: The worker ended, was lost, or did not come up in `start_timeout` seconds.
             StartupError: It could not be started.
         """
-        site, node = self._site, self._site.next_node()
+        # No key of an external worker can have such a name.
+        site, node = self._site, f"own/{self._bundle_id}"
         deadline = anyio.current_time() + start_timeout
         with anyio.move_on_at(deadline):
             endpoint = await site.endpoint()

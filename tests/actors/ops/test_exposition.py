@@ -22,7 +22,7 @@ from smcp_runtime.actors.ops.view import (
     quantile,
 )
 from smcp_runtime.bus import Answer, Tally
-from smcp_runtime.bus.tally import BOUNDS, Spread
+from smcp_runtime.bus.tally import BOUNDS, Spread, Work
 from smcp_runtime.wire.diagnostics import ActorStatus, Diagnostics
 from smcp_runtime.wire.envelope import Address, Envelope
 from smcp_runtime.wire.errors import SmcpError
@@ -45,9 +45,25 @@ def value(found: dict[str, Metric], metric: str, /, **labels: str) -> float:
     return float(sample.value)
 
 
-def handled(tally: Tally, subject: str, took: float, latency: float) -> None:
-    envelope = Envelope("ask", subject, A, id=1, body=b"x" * 10, enqueued_at=100.0 + took - latency)
-    tally.handled(A, envelope, 100.0, 100.0 + took, Answer(b"y" * 20))
+def handled(tally: Tally, subject: str, took: float, latency: float, actor: Address = A) -> None:
+    envelope = Envelope("ask", subject, actor, id=1, body=b"x" * 10, enqueued_at=100.0 + took - latency)
+    tally.handled(actor, envelope, 100.0, 100.0 + took, Answer(b"y" * 20))
+
+
+class Elsewhere:
+    """One worker that hosts `mcp/files`, in which a call failed and another did not."""
+
+    def nodes(self) -> tuple[NodeView, ...]:
+        return (NodeView("worker", 0.25, 7, 1, ("mcp/files",), rss=5_000_000),)
+
+    def work(self) -> dict[str, dict[str, Work]]:
+        row = Work()
+        row.add(0.1)
+        row.add(0.4)
+        row.failed = 1
+        return {"mcp/files": {"CallTool": row}}
+
+    async def refresh(self) -> None: ...
 
 
 async def rendered(operations: Operations, shown: Diagnostics) -> dict[str, Metric]:
@@ -123,13 +139,23 @@ class TestMetrics:
         assert value(found, "smcp_mcp_calls_queued", server="files") == 4
 
     async def test_nodes_and_the_computer_itself_are_gauges(self, operations: Operations) -> None:
-        operations.nodes = lambda: (NodeView("worker", 0.25, 7, 1, ("mcp/files",)),)
+        operations.workers = Elsewhere()
         found = await rendered(operations, plain())
+        assert value(found, "smcp_node_resident_bytes", node="worker") == 5_000_000
         assert value(found, "smcp_node_heartbeat_age_seconds", node="worker") == 0.25
         assert value(found, "smcp_node_in_flight", node="worker") == 7
         assert value(found, "smcp_computer_state", state="degraded") == 1
         assert value(found, "smcp_computer_state", state="error") == 0
         assert value(found, "smcp_computer_info", name="pc", protocol_version="0.4.0") == 1
+
+    async def test_what_actors_did_in_workers_is_counted_with_what_was_done_here(self, operations: Operations) -> None:
+        handled(operations.tally, "CallTool", 0.1, 0.1, actor=Address("mcp/files"))
+        operations.workers = Elsewhere()
+        found = await rendered(operations, plain())
+        assert value(found, "smcp_actor_handled_total", actor="mcp/files", outcome="ok") == 2
+        assert value(found, "smcp_actor_handled_total", actor="mcp/files", outcome="failed") == 1
+        assert value(found, "smcp_actor_busy_seconds_total", actor="mcp/files") == pytest.approx(0.6)
+        assert value(found, "smcp_bus_messages_total", message="CallTool", kind="ask", outcome="ok") == 1
 
     async def test_two_computers_of_one_process_share_nothing(self, operations: Operations) -> None:
         async def other() -> Diagnostics:
