@@ -307,7 +307,7 @@ class Computer(Documents):
             self._held,
             self._options,
             operations=self.operations,
-            credentials=Credentials(self._auth_now, lambda: self._held.secrets),
+            credentials=Credentials(self._auth_now, lambda: self._held.secrets, self._headers_now),
             wish=lambda: self._bulletin.standing.wish,
             resolver=lambda: self._resolver,
             link_numbers=self._link_numbers,
@@ -333,6 +333,9 @@ class Computer(Documents):
         if provider is not None:
             return provider() if callable(provider) else provider
         return self._config.connection.auth if self._config.connection is not None else None
+
+    def _headers_now(self) -> Mapping[str, str]:
+        return self._config.connection.headers if self._config.connection is not None else {}
 
     def _target(self, url: str | None) -> LinkTarget:
         connection = self._config.connection or Connection()

@@ -1,4 +1,4 @@
-"""The `auth` object of each handshake: where it comes from, and what may never be in it (R-LIFE-22, W-AUTH-8)."""
+"""What a handshake shows: whence the `auth` object comes, and what is never sent (R-LIFE-22, W-AUTH-8, W-AUTH-9)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,30 @@ class Credentials:
     Args:
         source: The object, or a callable (may be a coroutine function) that gives a fresh one.
         secrets: Gives the values that belong to MCP servers, now.
+        headers: Gives the headers that are sent beside the object, which must not hold a secret either.
     """
 
-    def __init__(self, source: Any = None, secrets: Callable[[], Collection[str]] = tuple) -> None:
+    def __init__(
+        self,
+        source: Any = None,
+        secrets: Callable[[], Collection[str]] = tuple,
+        headers: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
         self._source = source
         self._secrets = secrets
+        self._headers = headers
 
     async def __call__(self) -> Mapping[str, Any]:
         """The object to send now.
 
         Raises:
             ConfigValidationError: It is no object, or names a role.
-            PolicyError: It holds a secret of an MCP server (`secret_in_auth`); the value is not quoted.
+            PolicyError: It, or a header, holds a secret of an MCP server (`secret_in_auth`); the value is not quoted.
         """
+        secrets = frozenset(self._secrets())
+        for name, value in self._headers().items():
+            # What follows a scheme word such as `Bearer` counts by itself.
+            refuse_secrets([value, *value.split()], secrets, f"headers.{name}")
         payload = self._source() if callable(self._source) else self._source
         if inspect.isawaitable(payload):
             payload = await payload
@@ -38,7 +49,7 @@ class Credentials:
         if "role" in payload:
             message = "the role is declared when joining, not in auth"
             raise ConfigValidationError(message, code="role_in_auth", field="auth.role")
-        refuse_secrets(payload, frozenset(self._secrets()))
+        refuse_secrets(payload, secrets)
         return payload
 
 

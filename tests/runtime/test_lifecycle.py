@@ -329,18 +329,23 @@ async def test_a_provider_that_names_a_role_is_refused_before_anything_is_sent()
         assert server.connects == []
 
 
-@pytest.mark.spec("R-LIFE-22")
-async def test_a_secret_resolved_for_a_server_is_refused_in_the_handshake() -> None:
+@pytest.mark.spec("R-LIFE-22", "W-AUTH-9")
+@pytest.mark.parametrize("place", ["auth", "header"])
+async def test_a_secret_resolved_for_a_server_is_refused_in_the_handshake(place: str) -> None:
     server_entry = light("srv")
     server_entry["server_parameters"]["env"] = {"TOKEN": "${input:api_token}"}
     inputs = [{"type": "promptString", "id": "api_token", "description": "d", "password": True}]
     environment = {"A2C_SMCP_api_token": "s3cret-value", "PATH": "/usr/bin:/bin"}
-    made = computer(
-        config(server_entry, inputs=inputs), env=environment, auth_payload_provider={"token": "s3cret-value"}
-    )
-    async with RecordingServer() as server, made:
-        with pytest.raises(PolicyError) as refused:
-            await made.connect(server.url)
+    async with RecordingServer() as server:
+        connection = {"url": server.url, "headers": {"x-api-key": "s3cret-value"}} if place == "header" else None
+        made = computer(
+            config(server_entry, inputs=inputs, connection=connection),
+            env=environment,
+            auth_payload_provider={"token": "s3cret-value"} if place == "auth" else None,
+        )
+        async with made:
+            with pytest.raises(PolicyError) as refused:
+                await made.connect(server.url)
         assert refused.value.code == "secret_in_auth"
         assert server.connects == []
 

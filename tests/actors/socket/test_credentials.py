@@ -46,6 +46,20 @@ async def test_a_secret_of_a_server_is_refused_wherever_it_stands_and_never_quot
     assert "s3cret" not in str(refused.value) + str(refused.value.details)
 
 
+@pytest.mark.spec("W-AUTH-9")
+@pytest.mark.parametrize("value", ["s3cret", "Bearer s3cret", " s3cret"])
+async def test_a_secret_of_a_server_is_refused_in_a_header_too(value: str) -> None:
+    headers = {"x-tenant": "ours", "x-api-key": value}
+    credentials = Credentials({"token": "mine"}, secrets=lambda: {"s3cret"}, headers=lambda: headers)
+    with pytest.raises(PolicyError) as refused:
+        await credentials()
+    assert refused.value.code == "secret_in_auth"
+    assert str(refused.value.field).startswith("headers.x-api-key")
+    assert "s3cret" not in str(refused.value) + str(refused.value.details)
+    headers["x-api-key"] = "our own key"
+    assert await credentials() == {"token": "mine"}
+
+
 @pytest.mark.spec("R-LIFE-22")
 async def test_secrets_are_those_registered_at_the_time_of_the_attempt() -> None:
     registered: set[str] = set()
