@@ -174,7 +174,7 @@ async def test_close_code_4900_on_a_running_connection_ends_the_link() -> None:
         await link.disconnect()
 
 
-@pytest.mark.spec("DEC-17")
+@pytest.mark.spec("DEC-17", "W-HS-2")
 @pytest.mark.parametrize("obstacle", ["refuse", "silent"])
 async def test_without_an_upgrade_the_link_goes_on_polling(obstacle: str) -> None:
     async with ScriptedServer() as server:
@@ -185,6 +185,8 @@ async def test_without_an_upgrade_the_link_goes_on_polling(obstacle: str) -> Non
             assert link.transport == "polling"
             await link.join("agent", "a", "o")
             await link.disconnect()
+        assert {kind for kind, _query in server.requests} >= {"GET", "POST"}
+        assert all(parse_qs(query)["a2c_version"] == ["0.4.0"] for _kind, query in server.requests)
 
 
 @pytest.mark.spec("R-LIFE-12")
