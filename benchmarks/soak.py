@@ -39,6 +39,7 @@ from support.endpoint import Endpoint  # noqa: E402
 from support.load import Load, Tally  # noqa: E402
 from support.peers import Peer, Peers  # noqa: E402
 from support.waiting import until  # noqa: E402
+from support.workers import spawned_by  # noqa: E402
 
 OFFICE, COMPUTER = "soak", "desk"
 TOOLS = "echo,garbage,scramble,close_pipe,slow_down"
@@ -50,6 +51,8 @@ MARGIN = 2.0
 """Seconds beyond it that an Agent waits (W-CALL-11)."""
 PATIENCE = 60.0
 """Seconds in which a server has to give right answers again, or the soak ends."""
+CONTEXT = 40
+"""Lines of a complaint."""
 DRIFT = 0.05
 ACTORS = ("tools", "socket", "reconcile", "blobs", "desktop", "skills", "finder")
 
@@ -89,6 +92,7 @@ class Stage:
         self._computer: Peer | None = None
         self._orders = asyncio.Lock()
         self._said = 0
+        self._runtime: dict[str, dict[str, str]] = {}
         self.port = 0
         self.server_starts = 0
         self.endpoints: dict[str, Endpoint] = {}
@@ -112,7 +116,11 @@ class Stage:
             "url": self.url,
             "office": OFFICE,
             "seed": self._arguments.seed,
-            "config": {"name": COMPUTER, "mcp_servers": entries},
+            "config": {
+                "name": COMPUTER,
+                "mcp_servers": entries,
+                "settings": {"mcpServerRuntime": {"servers": self._runtime}},
+            },
             "options": {
                 "home": str(self._folder / "home"),
                 "state_dir": str(self._folder / "state"),
@@ -130,8 +138,7 @@ class Stage:
     async def _entry(self, name: str, placement: str, transport: str) -> dict[str, Any]:
         flags = ("--tools", TOOLS, "--delay", str(THINK))
         entry: dict[str, Any] = {"name": name, "type": transport, "default_tool_meta": {"auto_apply": True}}
-        if placement != "inline":
-            entry["server_limits"] = {"placement": placement}
+        self._runtime[name] = {"placement": placement}
         if transport == "stdio":
             command, *words = fixtures.light_stdio(*flags)
             self.stdio.append(name)
@@ -176,9 +183,11 @@ class Stage:
             return answer
 
     def complaints(self) -> list[str]:
-        """What the Computer wrote to stderr and nobody expected."""
+        """What the Computer wrote to stderr of exceptions nobody caught."""
         assert self._computer is not None
-        return [line for line in self._computer.errors if "Traceback" in line or "Task exception" in line]
+        lines = self._computer.errors
+        found = [number for number, line in enumerate(lines) if "Traceback" in line or "never retrieved" in line]
+        return ["\n".join(lines[number : number + CONTEXT]) for number in found]
 
     async def close(self) -> None:
         """Ends the Computer with its stdin."""
@@ -249,6 +258,21 @@ class Soak:
     async def kill_server_actor(self, server: str) -> None:
         await self._stage.order("kill", address=f"mcp/{server}")
 
+    async def kill_worker(self) -> None:
+        with contextlib.suppress(ProcessLookupError, IndexError):
+            os.kill(self._random.choice(spawned_by(self._stage.computer_pid)), signal.SIGKILL)
+
+    async def stop_worker(self) -> None:
+        """For less or for more than the hub is patient with it."""
+        with contextlib.suppress(ProcessLookupError, IndexError):
+            pid = self._random.choice(spawned_by(self._stage.computer_pid))
+            os.kill(pid, signal.SIGSTOP)
+            await asyncio.sleep(self._random.choice((0.5, 2.0, 8.0)))
+            os.kill(pid, signal.SIGCONT)
+
+    async def restart_hub(self) -> None:
+        await self._stage.order("kill", address="workers")
+
     async def kill_actor(self) -> None:
         await self._stage.order("kill", address=self._random.choice(ACTORS))
 
@@ -302,7 +326,9 @@ class Soak:
             "SIGSTOP, SIGCONT of the Computer": self.pause_computer,
         }
         if any(placement != "inline" for placement in self._arguments.placement):
-            of_all["restart of the hub"] = lambda: self._stage.order("kill", address="workers")
+            of_all["restart of the hub"] = self.restart_hub
+            of_all["SIGKILL of a worker"] = self.kill_worker
+            of_all["SIGSTOP, SIGCONT of a worker"] = self.stop_worker
         cards = [(name, fault, True) for name, fault in of_one.items() for _ in range(2)]
         cards += [(name, fault, False) for name, fault in of_all.items()]
         self._random.shuffle(cards)

@@ -60,10 +60,12 @@ class Load:
 
     Attributes:
         tallies: By server.
+        under_way: When each call that has not ended began, on `time.monotonic`.
     """
 
     def __init__(self, call: Call, servers: Sequence[str], *, deadline: float, seed: int = 0) -> None:
         self.tallies: dict[str, Tally] = {server: Tally() for server in servers}
+        self.under_way: dict[str, float] = {}
         self._call = call
         self._deadline = deadline
         self._servers = list(servers)
@@ -93,6 +95,10 @@ class Load:
         self._waiting[server].append((since, answered))
         return await answered - since
 
+    def began_after(self, moment: float) -> bool:
+        """Whether every call that is under way began after a moment on `time.monotonic`."""
+        return all(began > moment for began in self.under_way.values())
+
     async def _lane(self) -> None:
         while not self._stopped:
             server = self._random.choice(self._servers)
@@ -105,7 +111,7 @@ class Load:
         word = f"{server} {self._words} {self._random.randrange(2**64):016x}"
         tally = self.tallies[server]
         tally.calls += 1
-        began = time.monotonic()
+        began = self.under_way[word] = time.monotonic()
         try:
             async with asyncio.timeout(self._deadline + SLACK):
                 result = await self._call(server, word)
@@ -123,6 +129,7 @@ class Load:
                 self._answered(server, began)
                 return True
         finally:
+            del self.under_way[word]
             tally.slowest = max(tally.slowest, time.monotonic() - began)
         return False
 
