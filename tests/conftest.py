@@ -84,3 +84,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 # The fixture tries again, and its failure is then that of the tests that need it.
                 with contextlib.suppress(RuntimeError, OSError, subprocess.SubprocessError):
                     make()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Shows what tests noted with `record_property("note", …)`: what this machine let them do, what they measured."""
+    reports = [report for reports in terminalreporter.stats.values() for report in reports]
+    notes = [value for report in reports for name, value in getattr(report, "user_properties", ()) if name == "note"]
+    if notes:
+        terminalreporter.section("notes")
+        for note in dict.fromkeys(notes):
+            terminalreporter.line(str(note))
