@@ -19,6 +19,7 @@ from ..reconcile.files.atomic import read_file
 from ..reconcile.findings import Findings
 from ..reconcile.json_text import load
 from ..reconcile.scopes.settings import Settings
+from .archives import archive_form
 from .containment import is_inside
 from .git_urls import local_path
 from .ledger import Known, Knowns, change_knowns, read_knowns, timestamp
@@ -214,7 +215,8 @@ class _Pass:
 
     def _is_behind(self, url: str, commit: str | None) -> bool:
         local = local_path(url)
-        if commit is None or (local is not None and is_plain_directory(Path(local))):
+        is_plain = local is not None and is_plain_directory(Path(local))
+        if commit is None or is_plain or archive_form(url) is not None:
             return True
         return self._site.git.tip(url) != commit
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from ...wire.errors import AuthError, ConfigValidationError, NetworkError, SmcpError, StartupError
 from ..reconcile.masking import mask_url
+from .archives import Transfer
 from .git_urls import PROTOCOLS, is_git_url, is_ref, is_sha, over_https
 from .trees import MAX_BYTES, size_of
 
@@ -123,6 +124,10 @@ class Git:
     def stop(self) -> None:
         """Ends what runs now and whatever would run later; for who waits in another thread."""
         self._stopped.set()
+
+    def transfer(self, grown: Grown, *, local: bool) -> Transfer:
+        """The bounds of a fetch that is none of git's."""
+        return Transfer(self._environ, self._timeout, self._stopped.is_set, grown, local)
 
     def tip(self, url: str, ref: str | None = None) -> str | None:
         """The commit a remote is at; `None` when it does not say."""

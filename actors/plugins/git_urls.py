@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from ...wire.loopback import is_loopback, is_loopback_url
+
 _SCHEME = re.compile(r"(?P<scheme>ssh|git|https?|file)://(?P<rest>[^\s\x00-\x1f]+)")
 _SCP = re.compile(r"(?P<user>[A-Za-z0-9._-]+)@(?P<host>[A-Za-z0-9.-]+):(?P<path>[^\s\x00-\x1f:]+)")
 _REPOSITORY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*)(?:/[A-Za-z0-9](?:[A-Za-z0-9._-]*))+")
@@ -68,3 +70,9 @@ def over_https(url: str) -> str | None:
 def local_path(url: str) -> str | None:
     """The path of a `file://` url; `None` for others."""
     return url.removeprefix("file://") if url.startswith("file:///") else None
+
+
+def is_of_this_machine(url: str) -> bool:
+    """Whether a url leads to this machine: a path of it, or its own address."""
+    scp = _SCP.fullmatch(url)
+    return local_path(url) is not None or (is_loopback(scp["host"]) if scp is not None else is_loopback_url(url))

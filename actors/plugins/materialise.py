@@ -15,6 +15,7 @@ from ..reconcile.findings import Findings
 from .bundle import Bundle, read_bundle, read_manifest_of
 from .catalogs import Catalog
 from .containment import resolve_inside
+from .git_urls import local_path
 from .ids import PluginId
 from .ledger import Ledger, Record, timestamp
 from .manifest import Entry
@@ -67,7 +68,7 @@ def materialise(
     try:
         if entry.source.url is None:
             return work.from_catalog(catalog)
-        return work.from_repository(fresh=fresh)
+        return work.from_repository(local=local_path(catalog.url) is not None, fresh=fresh)
     except SmcpError as error:
         error.plugin_id = error.plugin_id or str(plugin_id)
         raise
@@ -95,18 +96,18 @@ class _Work(msgspec.Struct):
             copy_tree(source, place / "plugin")
             return self._install(place / "plugin", version, catalog.commit_sha)
 
-    def from_repository(self, *, fresh: bool) -> Materialised:
+    def from_repository(self, *, local: bool, fresh: bool) -> Materialised:
         ready = self._known_tree()
         if ready is not None and not fresh:
             return ready
         try:
-            return self._fetched()
+            return self._fetched(local)
         except (NetworkError, AuthError):
             if ready is None:
                 raise
             return ready
 
-    def _fetched(self) -> Materialised:
+    def _fetched(self, local: bool) -> Materialised:
         source = self.entry.source
         assert source.url is not None
         with scratch(workshop(self.site.home)) as place:
@@ -114,7 +115,9 @@ class _Work(msgspec.Struct):
             if clone is None:
                 clone = place / "clone"
                 what = str(self.plugin_id)
-                commit = fetch_tree(self.site, source.url, clone, what=what, ref=source.ref, sha=source.sha)
+                commit = fetch_tree(
+                    self.site, source.url, clone, what=what, local=local, ref=source.ref, sha=source.sha
+                )
             tree = resolve_inside(clone, source.path, "source.path")
             if not tree.is_dir():
                 raise ConfigValidationError(f"{source.path} is no directory", code="missing_tree", field="source.path")

@@ -15,8 +15,9 @@ from ...wire.errors import ConfigValidationError
 from ..reconcile import directories
 from ..reconcile.options import RuntimeOptions
 from ..reconcile.scopes.places import Places, places_of
+from .archives import archive_form, fetch_archive
 from .git import Git
-from .git_urls import local_path
+from .git_urls import is_of_this_machine, local_path
 from .trees import copy_tree, digest_of
 
 Report = Callable[[str, str, int | None], None]
@@ -77,22 +78,44 @@ def refuses(hook: Callable[..., Any] | None, question: Mapping[str, Any]) -> boo
     return answer is False
 
 
-def fetch_tree(site: Site, url: str, target: Path, *, what: str, ref: str | None = None, sha: str | None = None) -> str:
-    """Fetches a repository, or copies a plain local directory; the commit, or a digest of the copy in its place.
+def fetch_tree(
+    site: Site,
+    url: str,
+    target: Path,
+    *,
+    what: str,
+    local: bool = True,
+    ref: str | None = None,
+    sha: str | None = None,
+) -> str:
+    """Fetches a repository or an archive, or copies a plain local directory.
 
     Args:
         what: What it is, in reports.
+        local: Whether the url may lead to this machine: what a catalog from elsewhere names has no business here.
+    Returns:
+        The commit; of what is no repository, a digest in its place.
     Raises:
-        SmcpError: It could not be had; see `Git.fetch` and `copy_tree`.
+        ConfigValidationError: It leads to this machine and may not (`local_source`).
+        SmcpError: It could not be had; see `Git.fetch`, `fetch_archive` and `copy_tree`.
     """
     site.report(what, "fetching", None)
-    local = local_path(url)
-    if local is not None and is_plain_directory(Path(local)):
-        if ref is not None or sha is not None:
-            raise ConfigValidationError("a directory without version control has no refs", code="bad_ref")
-        copy_tree(Path(local), target)
+    directory, form = local_path(url), archive_form(url)
+    if not local and is_of_this_machine(url):
+        raise ConfigValidationError("a catalog from elsewhere names a place of this machine", code="local_source")
+    is_plain = directory is not None and is_plain_directory(Path(directory))
+    if (is_plain or form is not None) and (ref is not None or sha is not None):
+        raise ConfigValidationError("what is no repository has neither refs nor commits", code="bad_ref")
+
+    def grown(size: int) -> None:
+        site.report(what, "fetching", size)
+
+    if directory is not None and is_plain:
+        copy_tree(Path(directory), target)
         return f"dir-{digest_of(target)}"
-    return site.git.fetch(url, target, ref=ref, sha=sha, grown=lambda size: site.report(what, "fetching", size))
+    if form is not None:
+        return fetch_archive(url, form, target, site.git.transfer(grown, local=local))
+    return site.git.fetch(url, target, ref=ref, sha=sha, grown=grown)
 
 
 def is_plain_directory(path: Path) -> bool:
