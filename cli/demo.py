@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from typing import Annotated, Any
 
 import typer
@@ -34,12 +36,13 @@ def demo(
 
         async with serve(options=ServerOptions(auth=ANONYMOUS)) as server:
             note(f"Server    listens on {server.url}")
-            async with Computer.from_config(config("demo"), _options()) as computer:
-                await computer.connect(server.url, office=OFFICE)
-                note(f"Computer  {computer.name} joined office {OFFICE}")
-                async with AsyncAgent(server.url, name="demo-agent", office=OFFICE) as agent:
-                    note(f"Agent     {agent.name} joined office {OFFICE}")
-                    return await _show(output, agent)
+            with tempfile.TemporaryDirectory(prefix="smcp-demo-", ignore_cleanup_errors=True) as folder:
+                async with Computer.from_config(config("demo"), _options(folder)) as computer:
+                    await computer.connect(server.url, office=OFFICE)
+                    note(f"Computer  {computer.name} joined office {OFFICE}")
+                    async with AsyncAgent(server.url, name="demo-agent", office=OFFICE) as agent:
+                        note(f"Agent     {agent.name} joined office {OFFICE}")
+                        return await _show(output, agent)
 
     from .running import perform  # noqa: PLC0415
 
@@ -58,8 +61,10 @@ async def _show(output: Output, agent: Any) -> int:
     return FAILED if result.is_error else SUCCESS
 
 
-def _options() -> Any:
+def _options(folder: str) -> Any:
+    """Options under which everything happens in `folder`: what is the user's is neither read nor written."""
     from ..actors.reconcile.options import RuntimeOptions  # noqa: PLC0415
 
+    places = {name: os.path.join(folder, name) for name in ("home", "user_config_dir", "state_dir", "blob_cache_root")}
     # Long enough for a cold interpreter to import the package the sample server is written with.
-    return RuntimeOptions(start_wait_s=READY_LIMIT)
+    return RuntimeOptions(start_wait_s=READY_LIMIT, project_root=folder, **places)

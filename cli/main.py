@@ -24,6 +24,7 @@ from .plugin import plugin
 from .server import server
 from .settings import settings
 from .skill import skill
+from .streams import mend_streams
 from .worker import worker
 
 app = typer.Typer(
@@ -70,8 +71,7 @@ app.add_typer(skill, name="skill")
 
 def main() -> None:
     """Runs the command line and exits with a status of R-CLI-1."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    mend_streams()
     try:
         app()
     except Exception as error:  # what a command raises before its own work begins

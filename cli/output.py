@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
-from ..wire.errors import ConfigValidationError, PeerError, SmcpError
+from ..wire.errors import ConfigValidationError, PeerError, SmcpError, StartupError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,24 +46,27 @@ class Output:
         encoded = msgspec.json.encode(value)
         if self.terminal:
             encoded = msgspec.json.format(encoded, indent=2)
-        sys.stdout.buffer.write(encoded + b"\n")
-        sys.stdout.buffer.flush()
+        with printing():
+            sys.stdout.buffer.write(encoded + b"\n")
+            sys.stdout.buffer.flush()
 
     def line(self, value: Any) -> None:
         """One JSON value on a line of its own, for commands that go on printing."""
         import msgspec  # noqa: PLC0415
 
-        sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
-        sys.stdout.buffer.flush()
+        with printing():
+            sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+            sys.stdout.buffer.flush()
 
     def text(self, text: str, *, style: str | None = None) -> None:
         """A result for people; with `--json` the document says it."""
         if self.as_json:
             return
-        if self.terminal and style:
-            self._console().print(printable(text), style=style, markup=False, highlight=False)
-        else:
-            print(printable(text), flush=True)
+        with printing():
+            if self.terminal and style:
+                self._console().print(printable(text), style=style, markup=False, highlight=False)
+            else:
+                print(printable(text), flush=True)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Rows for people: aligned with a heading on a terminal, separated by tabs in a pipe."""
@@ -71,8 +74,9 @@ class Output:
             return
         cleaned = [[" ".join(printable(cell).split()) for cell in row] for row in rows]
         if not self.terminal:
-            for row in cleaned:
-                print(*row, sep="\t", flush=True)
+            with printing():
+                for row in cleaned:
+                    print(*row, sep="\t", flush=True)
             return
         from rich.table import Table  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
@@ -84,13 +88,15 @@ class Output:
 
     def note(self, text: str) -> None:
         """Something worth knowing that is no result."""
-        print(printable(text), file=sys.stderr, flush=True)
+        with suppress(OSError):  # nobody can read notes there, which is no reason to fail
+            print(printable(text), file=sys.stderr, flush=True)
 
     def event(self, value: Any) -> None:
         """Something that happens on the way, as a line of JSON beside the document."""
         import msgspec  # noqa: PLC0415
 
-        print(msgspec.json.encode(value).decode(), file=sys.stderr, flush=True)
+        with suppress(OSError):
+            print(msgspec.json.encode(value).decode(), file=sys.stderr, flush=True)
 
     def error_console(self) -> Console:
         """Where people see what is no result."""
@@ -103,17 +109,19 @@ class Output:
         """
         facts = describe(error)
         if self.as_json:
-            self.document(facts)
+            with suppress(OSError, StartupError):  # the first failure is the one that counts
+                self.document(facts)
         heading = f"error {facts['code']}: {facts['message']}" if "code" in facts else f"error: {facts['message']}"
         lines = [heading, *_places(facts)]
         if isinstance(error, ConfigValidationError):
             told = [f"  {finding.field or '(whole)'}: {finding.reason}" for finding in error.findings]
             lines += [line for line in told if line not in heading]
         text = printable("\n".join(lines))
-        if self.errors_on_terminal:
-            self._console(stderr=True).print(text, style="red", markup=False, highlight=False)
-        else:
-            print(text, file=sys.stderr, flush=True)
+        with suppress(OSError):
+            if self.errors_on_terminal:
+                self._console(stderr=True).print(text, style="red", markup=False, highlight=False)
+            else:
+                print(text, file=sys.stderr, flush=True)
 
     def working(self, title: str) -> AbstractContextManager[object]:
         """A spinner with the time gone by, on stderr and only while that is a terminal."""
@@ -188,6 +196,24 @@ def _places(facts: dict[str, Any]) -> list[str]:
     return [f"  {name}: {value}" for name, value in facts.items() if name not in shown]
 
 
-def silence_broken_pipe() -> None:
-    """Call after a `BrokenPipeError`: whoever read the results has gone, and the interpreter must not complain."""
+@contextmanager
+def printing() -> Iterator[None]:
+    """Around whatever is written to stdout.
+
+    Raises:
+        BrokenPipeError: Whoever read the results has gone.
+        StartupError: They cannot be written, to a full disk for example; the command failed, and nothing of ours did.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        silence_stdout()
+        reason = f"stdout cannot be written: {error.strerror}"
+        raise StartupError(reason, code="unwritable", retry_hint="print to somewhere else") from None
+
+
+def silence_stdout() -> None:
+    """Call when stdout cannot be written any more: the interpreter must not complain about what is still buffered."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

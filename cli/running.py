@@ -16,7 +16,7 @@ import typer
 
 from .exit_status import INTERNAL, exit_status, root_error
 from .log_setup import set_up_logging
-from .output import Output, silence_broken_pipe
+from .output import Output, printing, silence_stdout
 
 
 def perform(output: Output, work: Callable[[], Awaitable[int]], *, log_level: str = "WARNING") -> NoReturn:
@@ -32,7 +32,7 @@ def perform(output: Output, work: Callable[[], Awaitable[int]], *, log_level: st
         signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
         status = anyio.run(work, backend="asyncio", backend_options={"use_uvloop": _has_uvloop()})
     except BrokenPipeError as error:
-        silence_broken_pipe()
+        silence_stdout()
         status = exit_status(error)
     except (Exception, KeyboardInterrupt) as raised:
         status = _report(output, root_error(raised))
@@ -72,7 +72,8 @@ async def stop_signal() -> AsyncIterator[anyio.Event]:
 
 def ready(url: str) -> None:
     """The line that tells whoever started us that we serve now."""
-    print(f"ready url={url} pid={os.getpid()}", flush=True)
+    with printing():
+        print(f"ready url={url} pid={os.getpid()}", flush=True)
 
 
 def _has_uvloop() -> bool:

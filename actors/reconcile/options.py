@@ -189,7 +189,7 @@ def settle(options: RuntimeOptions, config: ComputerConfig | None = None) -> tup
         **changes,
         flag_mcp_config=tuple(flags),
         transports=_polling_first(options.transports, findings),
-        project_root=options.project_root or os.getcwd(),
+        project_root=options.project_root or _working_directory(findings),
         watch_polling=_watch_polling(options),
     )
     findings.raise_if_any("options")
@@ -207,6 +207,14 @@ def unreachable(config: ComputerConfig, options: RuntimeOptions) -> tuple[Findin
         for path, layer in layers.items()
         if layer.get("limits", {}).get("placement") == "external"
     )
+
+
+def _working_directory(findings: Findings) -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        findings.add("project_root", "the working directory does not exist any more", code="no_directory")
+        return os.sep
 
 
 def log_settings(environ: Mapping[str, str]) -> LogSettings:

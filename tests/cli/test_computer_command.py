@@ -220,10 +220,16 @@ def test_a_url_needs_an_office(peers: Peers) -> None:
     assert ended(peers, "computer", "run", "--name", "desk", "--url", "http://127.0.0.1:1").status == 2
 
 
-def test_the_demo_shows_tools_and_a_result_in_ten_seconds_and_leaves_nothing_behind(peers: Peers) -> None:
+def test_the_demo_shows_tools_and_a_result_in_ten_seconds_and_leaves_nothing_behind(
+    peers: Peers, tmp_path: Path
+) -> None:
     # Seconds of the processor, so that a busy machine does not decide; it hardly ever waits for anything else.
     began = resource.getrusage(resource.RUSAGE_CHILDREN)
-    demo = smcp(peers, "demo")
+    home = tmp_path / "home"
+    (home / ".config" / "a2c").mkdir(parents=True)
+    (home / ".config" / "a2c" / "mcp.json").write_text(json.dumps({"servers": {"mine": {"command": "touch"}}}))
+    before = sorted(home.rglob("*"))
+    demo = smcp(peers, "demo", HOME=str(home), XDG_CONFIG_HOME="", XDG_STATE_HOME="", TMPDIR=str(tmp_path))
     demo.wait_line(r"^Tools:", timeout=20)
     children = [process.pid for process in demo.descendants()]
     assert demo.wait_exit(timeout=20) == 0
@@ -232,3 +238,4 @@ def test_the_demo_shows_tools_and_a_result_in_ten_seconds_and_leaves_nothing_beh
     assert any("sample__echo" in line for line in demo.lines)
     assert demo.lines[-1] == "sample__add(a=19, b=23) = 42.0"
     assert gone(children)
+    assert (sorted(home.rglob("*")), list(tmp_path.iterdir())) == (before, [home])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -54,3 +55,37 @@ def test_output_into_a_closed_pipe_is_no_defect(peers: Peers, words: list[str]) 
     peer = peers.start(["sh", "-c", f"{' '.join(SMCP)} {' '.join(words)} | true"])
     assert peer.wait_exit() == 0
     assert not any("Traceback" in line for line in peer.errors)
+
+
+def test_a_command_runs_without_standard_streams_and_gives_their_numbers_to_nothing_else(
+    peers: Peers, tmp_path: Path
+) -> None:
+    # What a socket with number 1 or 2 would show: only the null device and what the log asks for is open there.
+    script = "import os, sys; from smcp_runtime.cli.streams import mend_streams; mend_streams(); print('lost')"
+    script += "; open(sys.argv[1], 'w').write(' '.join(os.readlink(f'/proc/self/fd/{n}') for n in range(3)))"
+    told = tmp_path / "told"
+    peer = peers.start(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-c", script, told])
+    assert peer.wait_exit() == 0
+    assert told.read_text() == "/dev/null /dev/null /dev/null"
+    closed = peers.start(["sh", "-c", f"{' '.join(SMCP)} doctor --json >&-"])
+    assert closed.wait_exit(timeout=30) in (0, 1)
+    assert not any("Traceback" in line for line in closed.errors)
+
+
+@pytest.mark.spec("R-CLI-1")
+def test_a_full_disk_under_stdout_is_a_failure_that_says_so_and_no_defect(peers: Peers) -> None:
+    peer = peers.start(["sh", "-c", f"{' '.join(SMCP)} doctor --json >/dev/full"])
+    assert peer.wait_exit(timeout=30) == 1
+    assert peer.errors[0] == "error unwritable: stdout cannot be written: No space left on device"
+    deaf = peers.start(["sh", "-c", f"{' '.join(SMCP)} agent tools --url http://127.0.0.1:1 --office o 2>/dev/full"])
+    assert deaf.wait_exit(timeout=30) == 2
+
+
+@pytest.mark.spec("R-CLI-1")
+def test_a_working_directory_that_is_gone_is_a_failure_that_says_so(peers: Peers, tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    words = f"cd {folder} && rmdir {folder} && exec {' '.join(SMCP)} computer run --name x"
+    peer = peers.start(["sh", "-c", words])
+    assert peer.wait_exit(timeout=30) == 1
+    assert any("the working directory does not exist any more" in line for line in peer.errors)
