@@ -32,10 +32,16 @@ Source = bytes | bytearray | memoryview | str | PathLike[str] | BinaryIO | Async
 
 
 class UploadUnsupported(SmcpError):
-    """This Computer takes no uploads; nothing was stored and the payload stays with the caller (W-BLOB-6)."""
+    """This Computer takes no uploads; nothing was stored (W-BLOB-6).
+
+    Attributes:
+        payload: What was to be sent, to be used otherwise. A stream has been read by then, so its bytes are in a file
+            here, at its beginning, which the caller closes.
+    """
 
     category = "peer"
     default_code = "unsupported"
+    payload: Source
 
 
 class UploadFailed(SmcpError):
@@ -87,6 +93,13 @@ async def upload(
         for attempt in range(RETRY_ATTEMPTS_MAX):
             try:
                 return await _send(put, file, declared, name_hint, progress)
+            except UploadUnsupported as unsupported:
+                unsupported.payload = source
+                if isinstance(source, AsyncIterable):
+                    unsupported.payload = file
+                    stack.pop_all()
+                    await anyio.to_thread.run_sync(file.seek, 0)
+                raise
             except PeerError as refusal:
                 if attempt == RETRY_ATTEMPTS_MAX - 1 or not _may_begin_anew(refusal):
                     raise

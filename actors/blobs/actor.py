@@ -161,8 +161,8 @@ class BlobActor(Actor):
 
     @handler
     async def end_uploads(self, message: EndUploads) -> None:
-        """The uploads of an Agent end with its stay."""
-        await self._uploads.discard(lambda session: session.agent == message.agent)
+        """Uploads end with the stay of the Agent."""
+        await self._uploads.discard(lambda _: True)
 
     # -- inside -----------------------------------------------------------------------
 

@@ -70,7 +70,7 @@ class OfficeNews:
                 self._told = office
 
     async def left(self, data: msgspec.Raw | None) -> None:
-        """Somebody left the office; the uploads of an Agent end with its stay."""
+        """Somebody left the office; uploads end with the stay of the Agent."""
         try:
             notice = decode_payload(LeaveOfficeNotification, bytes(data or b""))
         except InvalidPayload:
@@ -78,6 +78,6 @@ class OfficeNews:
         if not isinstance(notice.agent, str):
             return
         try:
-            await self._ask(BLOBS, EndUploads(notice.agent), timeout=TELL_LIMIT)
+            await self._ask(BLOBS, EndUploads(), timeout=TELL_LIMIT)
         except BusError as error:
             logger.info("the uploads of an Agent that left could not be ended: %s", error.code)

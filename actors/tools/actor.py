@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -260,9 +261,8 @@ class ToolActor(Actor):
         limit = min(self._settings.vrl_timeout, call.remaining(self.now()))
         try:
             with anyio.fail_after(limit):
-                event = await anyio.to_thread.run_sync(
-                    _run_script, route, result, message.params.data, abandon_on_cancel=True, limiter=self._scripts
-                )
+                run = partial(_run_script, route, result, message.params.data, self._settings.offload.inline)
+                event = await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._scripts)
         except (vrl.ScriptFailed, vrl.EngineMissing, TimeoutError) as error:
             logger.warning("the script of %s did not transform a result: %s", route.bundle_id, type(error).__name__)
             return result
@@ -300,5 +300,5 @@ class ToolActor(Actor):
             await drained.wait()
 
 
-def _run_script(route: Route, result: bytes, parameters: bytes) -> str:
-    return vrl.program(route.vrl or "").run(result, route.original, parameters)
+def _run_script(route: Route, result: bytes, parameters: bytes, inline: int) -> str:
+    return vrl.program(route.vrl or "").run(result, route.original, parameters, inline)

@@ -47,17 +47,18 @@ class Program:
         self._runtime = _engine().VRLRuntime(zone)
         self._lock = threading.Lock()
 
-    def run(self, result: bytes, tool: str, parameters: bytes) -> str:
+    def run(self, result: bytes, tool: str, parameters: bytes, inline: int = INLINE_BUDGET) -> str:
         """The final event of a result as JSON text.
 
         Args:
             result: CallToolResult as JSON.
             tool: The tool's original name.
             parameters: Its arguments as a JSON object.
+            inline: Bytes up to which a binary stays in the result (D-10).
         Raises:
             ScriptFailed: The script aborted, or left something that is no JSON.
         """
-        event = event_of(result, tool, parameters)
+        event = event_of(result, tool, parameters, inline)
         try:
             with self._lock:
                 final = self._runtime.execute(self._source, event).processed_event
@@ -77,13 +78,13 @@ def attach(result: bytes, event: str) -> bytes:
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-def event_of(result: bytes, tool: str, parameters: bytes) -> dict[str, Any]:
-    """What a script sees: the result, tool name and arguments; large binaries are empty (W-CALL-23)."""
+def event_of(result: bytes, tool: str, parameters: bytes, inline: int = INLINE_BUDGET) -> dict[str, Any]:
+    """What a script sees: result, tool name and arguments; a binary that leaves the result is empty (W-CALL-23)."""
     event: dict[str, Any] = msgspec.json.decode(result)
     for item in event.get("content") or ():
         if isinstance(item, dict):
-            _empty_large(item, "data")
-            _empty_large(item.get("resource"), "blob")
+            _empty_large(item, "data", inline)
+            _empty_large(item.get("resource"), "blob", inline)
     return {**event, "tool_name": tool, "parameters": msgspec.json.decode(parameters)}
 
 
@@ -111,9 +112,9 @@ def _is_zone(name: str) -> bool:
     return True
 
 
-def _empty_large(holder: Any, field: str) -> None:
+def _empty_large(holder: Any, field: str, inline: int) -> None:
     value = holder.get(field) if isinstance(holder, dict) else None
-    if isinstance(value, str) and _decoded_size(value) > INLINE_BUDGET:
+    if isinstance(value, str) and _decoded_size(value) > inline:
         holder[field] = ""
 
 

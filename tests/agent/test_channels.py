@@ -427,8 +427,23 @@ async def test_a_computer_without_uploads_is_named_as_such(silent: bool) -> None
     async with ScriptedServer() as server, agent_of(server.url, ack_timeout=0.1) as agent:
         if silent:
             server.answers["client:put_blob"] = lambda _request: asyncio.sleep(30)
-        with pytest.raises(UploadUnsupported):
+        with pytest.raises(UploadUnsupported) as refused:
             await agent.upload("pc", b"data")
+        assert refused.value.payload == b"data"
+
+
+@pytest.mark.spec("W-BLOB-6")
+async def test_a_stream_a_computer_does_not_take_is_not_lost() -> None:
+    async def bytes_of_somebody() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            yield b"x" * 3_000_000
+
+    async with ScriptedServer() as server, agent_of(server.url) as agent:
+        with pytest.raises(UploadUnsupported) as refused:
+            await agent.upload("pc", bytes_of_somebody())
+        kept: Any = refused.value.payload
+        with kept:
+            assert kept.read() == b"x" * 9_000_000
 
 
 @pytest.mark.spec("C-UP-34")

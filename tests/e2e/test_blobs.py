@@ -225,12 +225,13 @@ async def forbidden(stack: Stack) -> None:
 
 
 @pytest.mark.spec("C-UP-27", "C-SEC-33", "C-UP-11")
-async def test_an_upload_ends_with_the_stay_of_its_agent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("named", ["planner", "another name than it joined under"])
+async def test_an_upload_ends_with_the_stay_of_its_agent(tmp_path: Path, named: str) -> None:
     async with open_stack(with_landing(tmp_path)) as stack:
         chunk = base64.b64encode(b"half").decode()
         declared = {"total_size": 8, "sha256": hashlib.sha256(b"halfhalf").hexdigest()}
         first = msgspec.json.decode(
-            await sent(stack, "client:put_blob", chunk_offset=0, eof=False, blob=chunk, **declared)
+            await sent(stack, "client:put_blob", agent=named, chunk_offset=0, eof=False, blob=chunk, **declared)
         )
         staging = tmp_path / "landing" / ".a2c-upload"
         assert len(os.listdir(staging)) == 1

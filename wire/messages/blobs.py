@@ -85,10 +85,12 @@ class ChangeOffice(Ask[None]):
 
 
 class EndUploads(Ask[None]):
-    """The Agent of the office left; its uploads end (C-UP-27)."""
+    """The Agent of the office left, and an office has one; all uploads end (C-UP-27).
+
+    It is not named: it may put another name into its requests than it joined under (W-ROOM-46).
+    """
 
     lane = "control"
-    agent: str
 
 
 class KeptFile(Record):

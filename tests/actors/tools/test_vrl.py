@@ -37,11 +37,14 @@ def test_without_an_engine_a_script_cannot_be_checked(monkeypatch: pytest.Monkey
 
 
 @spec("W-CALL-23")
-@pytest.mark.parametrize(("size", "kept"), [(32_768, True), (32_769, False)])
-def test_a_script_sees_binaries_only_up_to_the_inline_budget(size: int, kept: bool) -> None:
+@pytest.mark.parametrize(
+    ("size", "inline", "kept"),
+    [(32_768, 32_768, True), (32_769, 32_768, False), (100_000, 131_072, True), (1_025, 1_024, False)],
+)
+def test_a_script_sees_binaries_only_up_to_the_inline_budget(size: int, inline: int, kept: bool) -> None:
     data = base64.b64encode(b"x" * size).decode()
     items = [{"type": "image", "data": data}, {"type": "resource", "resource": {"blob": data}}]
-    event = event_of(json.dumps({"content": items}).encode(), "t", b"{}")
+    event = event_of(json.dumps({"content": items}).encode(), "t", b"{}", inline)
     seen = [event["content"][0]["data"], event["content"][1]["resource"]["blob"]]
     assert seen == ([data, data] if kept else ["", ""])
 
