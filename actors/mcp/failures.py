@@ -8,7 +8,7 @@ Executed = Literal["no", "unknown", "yes"]
 
 
 class RequestFailed(Exception):
-    """Root of these failures. The text is for people, holds no secret, and is safe to send to an Agent.
+    """Root of these failures. The text is for people and holds no secret; what of it an Agent hears says `outcome`.
 
     Attributes:
         executed: Whether the server may have acted on the request.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...wire.messages.mcp import ServerStatus, ToolOutcome
-from .failures import AuthorizationFailed, ErrorAnswer, RequestFailed, TimeLimitReached
+from .failures import AuthorizationFailed, ErrorAnswer, RedirectRefused, RequestFailed, TimeLimitReached
 
 
 def failed(failure: RequestFailed, attempts: int = 1) -> ToolOutcome:
@@ -14,6 +14,10 @@ def failed(failure: RequestFailed, attempts: int = 1) -> ToolOutcome:
             return ToolOutcome("unauthorized", executed="no", error_code=failure.code, text=text, attempts=attempts)
         case ErrorAnswer():
             return ToolOutcome("error", error_code=failure.code, text=text, attempts=attempts)
+        case RedirectRefused():
+            # Where it leads is for the operator's eyes: it may be an address of the inside (W-ERR-6).
+            text = "the endpoint of the MCP server redirects elsewhere, which is not followed"
+            return ToolOutcome("failed", executed="no", text=text, attempts=attempts)
         case TimeLimitReached():
             return ToolOutcome("timeout", executed="unknown", text=text, attempts=attempts)
         case _:

@@ -453,6 +453,12 @@ class TestOutcomes:
         told = outcome.failed(failure)
         assert (told.ended, told.executed, told.error_code) == (ended, executed, code)
 
+    @spec("W-ERR-6", "DEC-16")
+    def test_where_an_endpoint_redirects_to_is_not_for_agents(self) -> None:
+        told = outcome.failed(RedirectRefused("http://10.0.0.5:8080/mcp"))
+        assert "redirects" in told.text
+        assert "10.0.0.5" not in told.text
+
     @spec("C-13", "DEC-29")
     def test_what_never_reached_the_server_was_not_executed(self) -> None:
         assert outcome.busy("full").executed == "no"
