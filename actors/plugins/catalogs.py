@@ -24,7 +24,7 @@ from .containment import is_inside
 from .git_urls import local_path
 from .ledger import Known, Knowns, change_knowns, read_knowns, timestamp
 from .manifest import MARKETPLACE_FILE, Marketplace, read_marketplace
-from .site import Site, fetch_tree, is_plain_directory, refuses
+from .site import Site, advance_tree, fetch_tree, is_plain_directory, refuses
 from .store import catalog_path, set_aside_path, workshop
 from .trees import move_in, scratch
 from .trust import refusal, url_of
@@ -202,7 +202,7 @@ class _Pass:
                 return
         try:
             before = known.commit_sha if is_same and known is not None else None
-            commit = self._fetch(name, url, path)
+            commit = self._fetch(name, url, path, is_same=is_same)
             self._note(name, url, commit, auto)
             self._use(name, path, url, commit, is_new=True)
             outcome = self._same if commit == before else self._updated if is_there else self._installed
@@ -220,11 +220,12 @@ class _Pass:
             return True
         return self._site.git.tip(url) != commit
 
-    def _fetch(self, name: str, url: str, path: Path) -> str:
-        """Builds the tree beside, judges it, and moves it in."""
+    def _fetch(self, name: str, url: str, path: Path, *, is_same: bool) -> str:
+        """Builds the tree beside, moved forward from the one that is there if it can be; judges it, and moves it in."""
         with scratch(workshop(self._site.home)) as place:
             new = place / "catalog"
-            commit = fetch_tree(self._site, url, new, what=name)
+            commit = advance_tree(self._site, url, path, new, what=name) if is_same else None
+            commit = commit or fetch_tree(self._site, url, new, what=name)
             self._site.report(name, "checking", None)
             read_catalog(new)
             move_in(new, path, set_aside_path(self._site.home, name))

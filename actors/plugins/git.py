@@ -21,7 +21,7 @@ from pathlib import Path
 from ...wire.errors import AuthError, ConfigValidationError, NetworkError, SmcpError, StartupError
 from ..reconcile.masking import mask_url
 from .archives import Transfer
-from .git_urls import PROTOCOLS, is_git_url, is_ref, is_sha, over_https
+from .git_urls import is_git_url, is_ref, is_sha, over_https, protocols_of
 from .trees import MAX_BYTES, size_of
 
 _KEPT = (
@@ -49,7 +49,6 @@ _HARDENED = {
     "SSH_ASKPASS": "",
     "GCM_INTERACTIVE": "never",
     "GIT_SSH_COMMAND": "ssh -o BatchMode=yes",
-    "GIT_ALLOW_PROTOCOL": PROTOCOLS,
     "GIT_PROTOCOL_FROM_USER": "0",
     "GIT_LFS_SKIP_SMUDGE": "1",
     "GIT_OPTIONAL_LOCKS": "0",
@@ -117,6 +116,29 @@ class Git:
                 raise
             return self._fetch(other, target, ref, sha)
 
+    def advance(self, clone: Path, url: str, target: Path, *, grown: Grown = lambda _: None) -> str | None:
+        """Makes `target` a clone like `clone`, moved forward to where the remote is; its commit.
+
+        Returns:
+            `None` when the remote is not ahead of it in a straight line, or that cannot be told; nothing is left then.
+        Raises:
+            NetworkError, AuthError: It could not be fetched; `target` does not exist.
+        """
+        _check(url, None, None)
+        self._grown = grown
+        before = self.head(clone)
+        objects = clone / ".git/objects"
+        if before is None or (objects / "info/alternates").exists() or size_of(objects) > self._max_bytes // 4:
+            return None
+        try:
+            commit = self._advance(clone / ".git", before, url, target)
+        except BaseException:
+            shutil.rmtree(target, ignore_errors=True)
+            raise
+        if commit is None:
+            shutil.rmtree(target, ignore_errors=True)
+        return commit
+
     def again(self) -> Git:
         """One like this that was not stopped."""
         return Git(self._environ, self._timeout, self._max_bytes)
@@ -161,6 +183,23 @@ class Git:
             raise NetworkError(f"{mask_url(url)} has no commit to offer", code="empty_repository", retryable=False)
         return commit
 
+    def _advance(self, known: Path, before: str, url: str, target: Path) -> str | None:
+        self._run(["init", "--quiet", "--template=", "--", str(target)], target, "")
+        inside, own = ["-C", str(target)], target / ".git"
+        shutil.copytree(known / "objects", own / "objects", dirs_exist_ok=True, copy_function=_link)
+        if (known / "shallow").is_file():
+            shutil.copyfile(known / "shallow", own / "shallow")
+        self._run([*inside, "update-ref", "refs/heads/former", before], None, "")
+        fetch = ["fetch", "--quiet", "--no-tags", "--no-recurse-submodules"]
+        self._run([*inside, *fetch, "--", url, "HEAD"], target, url)
+        commit = self._run([*inside, "rev-parse", "--verify", "FETCH_HEAD"], None, "").strip()
+        try:
+            self._run([*inside, "merge-base", "--is-ancestor", before, commit], None, "")
+        except NetworkError:
+            return None
+        self._run([*inside, "checkout", "--quiet", "--detach", commit, "--"], target, "")
+        return commit
+
     def _clone(self, url: str, target: Path, ref: str | None) -> None:
         branch = [] if ref is None else ["--branch", ref]
         flags = ["--depth", "1", "--single-branch", "--no-tags", "--template=", "--no-recurse-submodules"]
@@ -191,7 +230,7 @@ class Git:
                     stdin=subprocess.DEVNULL,
                     stdout=said,
                     stderr=complaints,
-                    env=self._environ,
+                    env={**self._environ, "GIT_ALLOW_PROTOCOL": protocols_of(url) if url else "none"},
                     cwd=os.path.abspath(os.sep),
                     start_new_session=True,
                 )
@@ -243,6 +282,14 @@ def _failure(url: str, complaint: str) -> SmcpError:
     if _REFUSED.search(complaint):
         return AuthError(f"{mask_url(url)} refused to be read", code="fetch_refused")
     return NetworkError(f"{mask_url(url)} could not be fetched", code="fetch_failed")
+
+
+def _link(source: str, target: str) -> None:
+    """Objects never change, so that two clones may share them."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -16,8 +16,7 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*)(?:/[A-Za-z0-9](?:[A-Za
 _REF = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]*")
 _SHA = re.compile(r"[0-9a-f]{40}")
 
-PROTOCOLS = "file:git:http:https:ssh"
-"""What git is allowed to speak, in the form of `GIT_ALLOW_PROTOCOL`."""
+_SPOKEN = {"file": "file", "https": "https:ssh", "http": "http:https:ssh", "git": "git:https:ssh", "ssh": "ssh:https"}
 
 
 def is_git_url(text: str) -> bool:
@@ -76,3 +75,13 @@ def is_of_this_machine(url: str) -> bool:
     """Whether a url leads to this machine: a path of it, or its own address."""
     scp = _SCP.fullmatch(url)
     return local_path(url) is not None or (is_loopback(scp["host"]) if scp is not None else is_loopback_url(url))
+
+
+def protocols_of(url: str) -> str:
+    """What git may speak for a url, in the form of `GIT_ALLOW_PROTOCOL`.
+
+    No redirect takes it from a secure protocol to another or to this machine's files. A user's `insteadOf` may still
+    turn https into ssh and back.
+    """
+    match = _SCHEME.fullmatch(url)
+    return _SPOKEN["ssh" if match is None else match["scheme"]]

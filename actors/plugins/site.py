@@ -118,6 +118,14 @@ def fetch_tree(
     return site.git.fetch(url, target, ref=ref, sha=sha, grown=grown)
 
 
+def advance_tree(site: Site, url: str, known: Path, target: Path, *, what: str) -> str | None:
+    """Moves a clone of a repository forward into `target`; `None` when it has to be fetched as a whole."""
+    if archive_form(url) is not None or not (known / ".git").is_dir():
+        return None
+    site.report(what, "fetching", None)
+    return site.git.advance(known, url, target, grown=lambda size: site.report(what, "fetching", size))
+
+
 def is_plain_directory(path: Path) -> bool:
     """Whether a directory is no repository, bare or otherwise."""
     return path.is_dir() and not (path / ".git").exists() and not (path / "objects").is_dir()

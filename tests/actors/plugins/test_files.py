@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,31 @@ def test_a_catalog_moves_on_at_a_boot_with_auto_update_at_a_refresh_and_never_ot
     source = {"type": "git", "url": repository.url}
     home.say("user", extraKnownMarketplaces={"acme": {"source": source, "autoUpdate": True}})
     assert plugins() == {"audit"}
+
+
+@spec("R-PLUGIN-7", "T-MKT-3")
+def test_a_refresh_moves_a_clone_forward_and_clones_anew_where_history_was_rewritten(home: Home) -> None:
+    repository = simple(home)
+    home.declare(repository)
+    home.boot()
+
+    def refreshed() -> tuple[int, set[str]]:
+        found = home.boot(refresh=frozenset({"acme"})).catalogs
+        assert found.report.failed == {}
+        path = found.catalogs["acme"].path
+        counted = subprocess.run(
+            ["git", "-C", str(path), "rev-list", "--count", "HEAD"], check=True, capture_output=True, text=True
+        )
+        assert not (path / ".git/hooks").exists()
+        return int(counted.stdout), set(found.catalogs["acme"].marketplace.plugins)
+
+    repository.commit(catalog("acme", "audit", "pilot"), plugin("pilot"))
+    repository.commit({"README": "hello"})
+    assert refreshed() == (3, {"audit", "pilot"})
+    assert refreshed() == (3, {"audit", "pilot"})
+    repository.git("reset", "--quiet", "--hard", "HEAD~2")
+    repository.commit(catalog("acme", "audit", "tides"), plugin("tides"))
+    assert refreshed() == (1, {"audit", "tides"})
 
 
 @spec("T-MKT-4")

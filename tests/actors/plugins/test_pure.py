@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from smcp_runtime.actors.plugins.containment import path_fault
-from smcp_runtime.actors.plugins.git_urls import expanded, is_git_url, over_https
+from smcp_runtime.actors.plugins.git_urls import expanded, is_git_url, over_https, protocols_of
 from smcp_runtime.actors.plugins.ids import PluginId, check_marketplace_name, parse_plugin_id
 from smcp_runtime.actors.plugins.manifest import (
     Entry,
@@ -352,3 +352,17 @@ def test_marketplaces_that_only_the_records_know_are_adopted_when_the_user_refer
         "extraKnownMarketplaces": {"trusted": {"source": source, "autoUpdate": True}, "used": {"source": source}}
     }
     assert migration({**user, "extraKnownMarketplaces": {}}, [], [], records) == {}
+
+
+@spec("R-PLUGIN-7", "R-SEC-12")
+@pytest.mark.parametrize(
+    ("url", "spoken"),
+    [
+        ("https://a.example/x", "https:ssh"),
+        ("ssh://git@a.example/x", "ssh:https"),
+        ("git@a.example:x", "ssh:https"),
+        ("file:///srv/x", "file"),
+    ],
+)
+def test_git_speaks_no_protocol_that_a_url_does_not_call_for(url: str, spoken: str) -> None:
+    assert protocols_of(url) == spoken
