@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from ..wire.base import parse_json
 from ..wire.errors import InvalidPayload, MalformedReplyError, PeerError, SmcpError
 from ..wire.events import Call
+from ..wire.lenient_json import read_leniently
 from ..wire.payload import raise_for_error
 
 Ret = TypeVar("Ret")
@@ -81,6 +83,8 @@ def _parsed(event: str, value: bytes) -> Any:
     try:
         return parse_json(value)
     except InvalidPayload as fault:
+        with suppress(ValueError, RecursionError):  # an answer that was paid for is not lost over one character
+            return read_leniently(value)
         raise MalformedReplyError(f"the reply to {event} is malformed: {fault.message}") from None
 
 

@@ -6,12 +6,12 @@ clear: a byte order mark, a batch, `NaN`, half a surrogate pair, an id echoed as
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
+
+from ...wire.lenient_json import read_leniently
 
 RequestId = int | str
 
@@ -19,8 +19,6 @@ METHOD_NOT_FOUND = -32601
 INTERNAL_ERROR = -32603
 
 _NOTHING = msgspec.Raw()
-_HALF = re.compile("[\ud800-\udfff]")
-_HALF_ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -108,10 +106,7 @@ def valid_utf8(text: bytes) -> bool:
 
 def _read_leniently(text: bytes) -> Iterator[Incoming]:
     try:
-        found = json.loads(text)  # also takes a byte order mark, and NaN, which is then written as null
-        if _HALF_ESCAPED.search(text):
-            # File names that are no text become halves of pairs in a server's JSON, which UTF-8 cannot carry on.
-            found = json.loads(_HALF.sub("\N{REPLACEMENT CHARACTER}", json.dumps(found, ensure_ascii=False)))
+        found = read_leniently(text)  # NaN is then written as null
         messages = [_from_plain(item) for item in (found if isinstance(found, list) else [found])]
     except (ValueError, RecursionError):
         return

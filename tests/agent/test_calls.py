@@ -407,6 +407,10 @@ async def test_the_outcome_of_a_cancellation_is_the_answer_to_the_call(server: R
         ({"content": []}, {"content": [], "isError": False}),
         ({"content": None, "isError": None, "structuredContent": None}, {"content": [], "isError": False}),
         (
+            {"content": [{"type": "text", "text": "caf\udce9.txt"}]},
+            {"content": [{"type": "text", "text": "caf\N{REPLACEMENT CHARACTER}.txt"}], "isError": False},
+        ),
+        (
             {"content": [], "_meta": {"k": 1}, "meta": None},
             {"content": [], "isError": False, "meta": {"k": 1}},
         ),
