@@ -7,6 +7,7 @@ import os
 import sys
 
 from ..wire.errors import ConfigValidationError
+from .output import printable
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 
@@ -26,18 +27,25 @@ def set_up_logging(default: str = "WARNING") -> None:
     level = os.environ.get("A2C_LOG_LEVEL", "").strip().upper() or default
     if level not in logging.getLevelNamesMapping():
         raise ConfigValidationError(f"no such log level: {level}", field="A2C_LOG_LEVEL")
-    logging.basicConfig(
-        level=level,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        handlers=[_handler(os.environ.get("A2C_LOG_FILE", "").strip())],
-        force=True,
-    )
+    handler = _handler(os.environ.get("A2C_LOG_FILE", "").strip())
+    handler.setFormatter(_OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+class _OneLine(logging.Formatter):
+    """One line for a record, and nothing that steers a terminal: peers have a say in what is logged."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return super().formatMessage(record).replace("\n", "\\n")
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
 
 
 def _handler(path: str) -> logging.Handler:
     if not path:
         return logging.StreamHandler(sys.stderr)
     try:
-        return logging.FileHandler(path, encoding="utf-8")
+        return logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise ConfigValidationError(f"cannot write the log file: {error.strerror}", field="A2C_LOG_FILE") from None

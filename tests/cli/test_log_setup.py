@@ -51,6 +51,22 @@ def test_level_and_file_come_from_the_environment(
     assert capfd.readouterr() == ("", "")
 
 
+def test_what_a_peer_wrote_makes_no_second_record_and_steers_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("A2C_LOG_FILE", str(tmp_path / "log"))
+    set_up_logging()
+    logging.getLogger("x").warning("refused: %s", "no\n2026-01-01 ERROR y: forged\x1b[2J\ud800")
+    try:
+        raise ValueError("\x1b[31m")
+    except ValueError:
+        logging.getLogger("x").exception("failed")
+    first, second, *trace = (tmp_path / "log").read_text().splitlines()
+    assert first.endswith("WARNING x: refused: no\\n2026-01-01 ERROR y: forged\N{REPLACEMENT CHARACTER}[2J\\ud800")
+    assert second.endswith("ERROR x: failed")
+    assert trace[-1] == "ValueError: \N{REPLACEMENT CHARACTER}[31m"
+
+
 @pytest.mark.spec("R-OPT-2")
 @pytest.mark.parametrize(("value", "silent"), [(" YES ", True), ("1", True), ("", False), ("off", False)])
 def test_silence_takes_the_spellings_of_a_boolean(
