@@ -12,6 +12,8 @@ import asyncio
 import hashlib
 import hmac
 import inspect
+import queue
+import threading
 from collections.abc import Awaitable, Collection, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -136,13 +138,31 @@ async def why_denied(provider: AuthProvider, credentials: Credentials) -> str | 
 
 
 def why_denied_sync(provider: AuthProvider, credentials: Credentials) -> str | None:
-    """As `why_denied`, from a thread without an event loop; a coroutine function gets a loop of its own."""
-    if _is_async(provider):
-        return asyncio.run(why_denied(provider, credentials))
-    try:
+    """As `why_denied`, from a thread without an event loop; what has to be awaited gets a loop of its own."""
+    if isinstance(provider, TokenAuth):
         return None if provider(credentials) else _DENIED
-    except Exception as error:  # as above
-        return f"{_DENIED} with {type(error).__name__}"
+    answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answer = provider(credentials)
+            if inspect.isawaitable(answer):
+                answer = asyncio.run(_in_time(answer))
+            answers.put(None if answer else _DENIED)
+        except Exception as error:  # as above
+            answers.put(f"{_DENIED} with {type(error).__name__}")
+
+    # A function that blocks for ever cannot be ended, only left behind.
+    threading.Thread(target=ask, daemon=True).start()
+    try:
+        return answers.get(timeout=PROVIDER_TIMEOUT)
+    except queue.Empty:
+        return f"{_DENIED} with TimeoutError"
+
+
+async def _in_time(answer: Awaitable[bool]) -> bool:
+    async with asyncio.timeout(PROVIDER_TIMEOUT):
+        return await answer
 
 
 def _is_async(provider: AuthProvider) -> bool:

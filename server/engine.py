@@ -236,8 +236,7 @@ class Engine(engineio.AsyncServer):  # type: ignore[misc]
         """Opens a connection, unless its address has too many (W-SRV-5)."""
         address = self.client_address(environ)
         if not self._addresses.admit(address):
-            self.logger.warning("too many connections from %s", address)
-            return parts.too_many_connections()
+            return parts.too_many_connections(environ, address)
         socket = Socket(self, self.generate_id(), address)
         self.sockets[socket.sid] = socket
         await socket.send(packet.Packet(packet.OPEN, parts.open_packet(self, socket.sid, transport)))

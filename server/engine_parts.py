@@ -7,8 +7,10 @@ from typing import Any
 from engineio import exceptions
 
 from ..wire.payload import forbidden
+from . import security_log
 from .limits import Limits
 from .refusals import array
+from .security_log import Record, identify
 
 MESSAGE, PONG, CLOSE = "4", "3", "1"
 PING, UPGRADE, NOOP = "2", "5", "6"
@@ -75,8 +77,10 @@ def open_packet(server: Any, sid: str, transport: str) -> dict[str, Any]:
     }
 
 
-def too_many_connections() -> dict[str, Any]:
-    """The HTTP answer to a connection beyond the limit of its address (W-SRV-5)."""
+def too_many_connections(environ: dict[str, Any], address: str) -> dict[str, Any]:
+    """The HTTP answer to a connection beyond the limit of its address, and a line in the security log (W-SRV-5)."""
+    who = identify(address=address, user_agent=str(environ.get("HTTP_USER_AGENT", "")))
+    security_log.write(Record(level="warning", action="too many connections", who=who, code=403))
     body = array(forbidden("Too many connections", reason="rate_limited"))[1:-1]
     return {
         "status": "403 FORBIDDEN",

@@ -272,8 +272,7 @@ class SyncEngine(engineio.Server):  # type: ignore[misc]
         address = environ.get("REMOTE_ADDR", "")
         with self._counting:
             if not self._addresses.admit(address):
-                self.logger.warning("too many connections from %s", address)
-                return parts.too_many_connections()
+                return parts.too_many_connections(environ, address)
             socket = SyncSocket(self, self.generate_id(), address)
             self.sockets[socket.sid] = socket
         socket.send(packet.Packet(packet.OPEN, parts.open_packet(self, socket.sid, transport)))

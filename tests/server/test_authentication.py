@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import threading
+from collections.abc import Awaitable
 from typing import Any
 
 import aiohttp
@@ -123,15 +124,36 @@ async def test_a_provider_that_raises_denies_and_leaks_nothing(
 
 
 @pytest.mark.spec("W-AUTH-4")
-async def test_a_provider_that_never_answers_denies(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+@pytest.mark.parametrize("blocks", [False, True])
+async def test_a_provider_that_never_answers_denies(
+    monkeypatch: pytest.MonkeyPatch, kind: str, *, blocks: bool
+) -> None:
     monkeypatch.setattr(auth_module, "PROVIDER_TIMEOUT", 0.1)
+    ending = threading.Event()
 
     async def stuck(_: Credentials) -> bool:
         await asyncio.Event().wait()
         return True
 
-    async with serving(kind, ServerOptions(auth=stuck)) as server:
+    def blocked(_: Credentials) -> bool:
+        return ending.wait(10)
+
+    async with serving(kind, ServerOptions(auth=blocked if blocks else stuck)) as server:
         assert await connect(server) == REFUSED
+        ending.set()
+
+
+@pytest.mark.spec("W-AUTH-4", "W-ARCH-7")
+@pytest.mark.parametrize("allowed", [False, True])
+async def test_a_plain_function_may_return_something_to_await(kind: str, *, allowed: bool) -> None:
+    async def decide(_: Credentials) -> bool:
+        return allowed
+
+    def plain(credentials: Credentials) -> Awaitable[bool]:
+        return decide(credentials)
+
+    async with serving(kind, ServerOptions(auth=plain)) as server:
+        assert (await connect(server) == REFUSED) is not allowed
 
 
 @pytest.mark.spec("W-AUTH-5")

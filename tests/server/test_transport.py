@@ -11,6 +11,7 @@ import aiohttp
 import anyio
 import pytest
 
+from smcp_runtime.server import security_log
 from smcp_runtime.server.engine_parts import CLOSE_TIMEOUT
 from smcp_runtime.server.limits import Limits
 from smcp_runtime.wire.protocol import POLLING_PACKETS_MAX
@@ -201,18 +202,24 @@ async def test_a_peer_that_does_not_read_is_cut_off_and_slows_nobody(kind: str) 
 
 
 @pytest.mark.spec("W-SRV-5", "DEC-28", "W-SRV-7")
-async def test_connections_beyond_the_limit_of_an_address_are_refused_until_one_ends(kind: str) -> None:
+async def test_connections_beyond_the_limit_of_an_address_are_refused_until_one_ends(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
     options = open_options(limits=Limits(connections_per_address=2))
     async with serving(kind, options) as server, member(server.url, "agent", "ag") as ag:
         async with member(server.url, "computer", "pc"), aiohttp.ClientSession() as http:
             address = f"{server.url}/socket.io/?EIO=4&transport=polling&a2c_version=0.4.0"
-            async with http.get(address) as response:
+            async with http.get(address, headers={"User-Agent": "greedy"}) as response:
                 assert response.status == 403
                 answer = json.loads(await response.read())
                 assert (answer["code"], answer["details"]) == (403, {"reason": "rate_limited"})
         await ag.next(lambda frame: "notify:leave_office" in frame)
         async with member(server.url, "computer", "pc") as again:
             await again.settle()
+    (line,) = [record for record in caplog.records if "too many connections" in record.getMessage()]
+    assert (line.name, line.levelname) == (security_log.LOGGER, "WARNING")
+    assert 'address="127.0.0.1"' in line.getMessage()
+    assert 'user_agent="greedy"' in line.getMessage()
 
 
 @pytest.mark.spec("W-SRV-5", "W-SRV-7", "DEC-28")
