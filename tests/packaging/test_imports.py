@@ -73,3 +73,26 @@ def test_importing_a_role_does_not_load_what_it_does_not_need(module: str, unwan
     script = f"import sys, {module}; print(*(name for name in {unwanted.split()} if name in sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30)
     assert loaded.stdout.split() == []
+
+
+BARE_SYSTEM = """
+import os, signal, socket, sys
+for name in ("fcntl", "grp", "pwd", "resource", "termios", "tty", "uvloop"):
+    sys.modules[name] = None
+kept = {"O_RDONLY", "O_WRONLY", "O_RDWR", "O_CREAT", "O_EXCL", "O_TRUNC", "O_APPEND"}
+lacking = {os: {name for name in dir(os) if name.startswith("O_")} - kept | {"getuid", "killpg", "pread", "setsid"},
+           signal: {"SIGCHLD", "SIGHUP", "SIGKILL", "SIGPIPE", "SIGQUIT", "SIGUSR1"}, socket: {"AF_UNIX"}}
+for module, names in lacking.items():
+    for name in names & set(dir(module)):
+        delattr(module, name)
+"""
+"""Takes away what a system that is no Unix does not have."""
+
+
+@pytest.mark.parametrize(
+    "module", ["wire", "bus", "bus.zeromq", "server", "agent", "agent.sync", "cli.server", "cli.agent"]
+)
+def test_server_and_agent_need_nothing_that_only_unix_has(module: str) -> None:
+    script = f"{BARE_SYSTEM}\nimport {PACKAGE}.{module}"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=30)
+    assert (done.returncode, done.stderr) == (0, "")
