@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -234,6 +235,11 @@ class Computer(Documents):
     def home(self) -> Path:
         """Its data root (R-FILE-1)."""
         return directories.resolve(self._options).home
+
+    @property
+    def project(self) -> Path:
+        """Where the files of its project and local scopes are (03 §3.2)."""
+        return Path(os.path.realpath(self._options.project_root or "."))
 
     async def skills(self) -> SkillStatus:
         """All registered skills, orphans included, with what is wrong with them."""

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -86,13 +86,20 @@ async def managed(path: Path, operation: str, words: Mapping[str, Any], progress
     return answer["done"]
 
 
-async def doors(home: Path) -> dict[str, Path]:
-    """The Computers that run on a home, by name: where each is asked."""
+class Door(NamedTuple):
+    """Where a running Computer is asked, and the project it works in."""
+
+    path: Path
+    project: str
+
+
+async def doors(home: Path) -> dict[str, Door]:
+    """The Computers that run on a home, by name."""
     found = {}
     for path in sorted(door(home, "").parent.glob("*.sock")):
         with suppress(NetworkError):
             answer = await _asked(path, Question("manage", "identify"), QUESTION_LIMIT)
-            found[str(answer["done"]["name"])] = path
+            found[str(answer["done"]["name"])] = Door(path, str(answer["done"]["project"]))
     return found
 
 
@@ -222,4 +229,8 @@ async def _carried_out(computer: Computer, asked: Question, writer: asyncio.Stre
         async with computer.progress(lambda fact: tell(plain(fact))):
             return {"done": await carry_out(computer, asked.operation, asked.words)}
     except SmcpError as error:
+        return {"failed": to_failure(error)}
+    except Exception as error:
+        # Of words that fit no operation, or of a defect of ours; whoever asked is told that much.
+        logger.error("the operation %s failed: %s", asked.operation[:80], type(error).__name__)
         return {"failed": to_failure(error)}

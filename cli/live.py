@@ -36,7 +36,7 @@ async def carry_out(computer: Computer, operation: str, words: Words) -> Any:
 
 
 async def _identify(computer: Computer, _: Words) -> Any:
-    return {"name": computer.name, "home": str(computer.home)}
+    return {"name": computer.name, "home": str(computer.home), "project": str(computer.project)}
 
 
 async def _kill(computer: Computer, words: Words) -> Any:
@@ -65,8 +65,21 @@ OPERATIONS: Mapping[str, Act] = {
     "server.approve": lambda computer, words: computer.manage.approve(words["bundle_id"]),
     "server.deny": lambda computer, words: computer.manage.deny(words["bundle_id"]),
     "server.authorize": lambda computer, words: computer.manage.authorize(words["bundle_id"]),
+    "server.approve_all": lambda computer, _: computer.manage.approve_all(),
     "input.list": lambda computer, _: computer.manage.inputs(),
-    "input.set": lambda computer, words: computer.manage.set_input(words["input_id"], words["value"]),
+    "input.define": lambda computer, words: computer.manage.define_input(
+        words["definition"], words.get("scope", "local")
+    ),
+    "input.undefine": lambda computer, words: computer.manage.undefine_input(words["input_id"]),
+    "input.set": lambda computer, words: computer.manage.set_input(
+        words["input_id"], words["value"], for_run=words.get("for_run", False)
+    ),
+    "input.unset": lambda computer, words: computer.manage.unset_input(words["input_id"]),
+    "input.clear": lambda computer, _: computer.manage.clear_inputs(),
+    "settings.show": lambda computer, words: computer.manage.settings(words.get("scope", "merged")),
+    "settings.change": lambda computer, words: computer.manage.change_settings(
+        words["scope"], words["patch"], expected_revision=words.get("expected_revision")
+    ),
     "plugin.list": lambda computer, _: computer.manage.plugins.list(),
     "plugin.install": lambda computer, words: computer.manage.plugins.install(words["plugin_id"], words.get("version")),
     "plugin.uninstall": lambda computer, words: computer.manage.plugins.uninstall(
@@ -99,4 +112,5 @@ OPERATIONS: Mapping[str, Act] = {
     "bus.dead_letters": _dead_letters,
     "bus.calls": _calls,
     "files.reload": lambda computer, _: computer.manage.reload(),
+    "files.pending": lambda computer, _: computer.manage.pending_differences(),
 }

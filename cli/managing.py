@@ -1,26 +1,28 @@
 """What all management commands share: their common options, and who carries their operations out.
 
-That is the Computer which runs on the home, or the files when none does. A command is an `async` function that gets
-its `Work` first; `--home`, `--computer` and `--json` are added to its words here.
+That is the Computer which runs on the home, or the files when none does; inside a project only a Computer that works in
+it is meant. A command is an `async` function that gets its `Work` first; `--home`, `--computer` and `--json` are added
+to its words here.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .computer import Home
-from .exit_status import FAILED, SUCCESS
+from .computer import Home, McpConfig, Settings, Sources
+from .exit_status import FAILED, SUCCESS, USAGE
 from .options import Json
 from .output import Output
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ..actors.reconcile.options import RuntimeOptions
+    from ..actors.reconcile.scopes.places import Places
+    from .control import Door
 
 ComputerName = Annotated[
     str | None, typer.Option("--computer", help="Which running Computer, where several do.", metavar="NAME")
@@ -64,6 +66,13 @@ class Work:
             )
             return await anyio.to_thread.run_sync(files.carry_out, operation, words)
 
+    @property
+    def places(self) -> Places:
+        """The files of the user and of the project the command was given in."""
+        from ..actors.reconcile.loading import places_for  # noqa: PLC0415
+
+        return places_for(self._options)
+
     def show(self, result: Mapping[str, Any], done: str) -> None:
         """The result of an operation: what it did, and whatever stands in its way."""
         if self.output.as_json:
@@ -92,30 +101,54 @@ class Work:
         return SUCCESS
 
 
-def command(group: typer.Typer, name: str | None = None, *, running: bool = False) -> Callable[[Body], Body]:
+def command(
+    group: typer.Typer, name: str | None = None, *, running: bool = False, flags: bool = False
+) -> Callable[[Body], Body]:
     """Makes an `async` function a command of a group.
 
     Args:
         name: Its name, where that is not the function's.
         running: Whether it needs a Computer that runs.
+        flags: Whether it takes flag files; a command that is given one works on files.
     """
 
     def register(body: Body) -> Body:
         signature = inspect.signature(body, eval_str=True)
         words = list(signature.parameters.values())[1:]
 
-        def run(*, home: str | None, computer: str | None, as_json: bool, **given: Any) -> None:
+        def run(
+            *,
+            home: str | None,
+            computer: str | None,
+            as_json: bool,
+            mcp_config: list[str] | None = None,
+            settings: str | None = None,
+            **given: Any,
+        ) -> None:
             output = Output(as_json=as_json)
+            sources = Sources("", tuple(mcp_config or ()), settings, home)
+            if flags:
+                sources.read(output)
+
+            misused: list[typer.BadParameter] = []
 
             async def begin() -> int:
-                status = await body(await _begun(output, home, computer, running=running), **given)
+                try:
+                    status = await body(await _begun(output, sources, computer, running=running), **given)
+                except typer.BadParameter as error:
+                    misused.append(error)
+                    return USAGE
                 return SUCCESS if status is None else status
 
             from .running import perform  # noqa: PLC0415
 
-            perform(output, begin)
+            try:
+                perform(output, begin)
+            finally:
+                if misused:
+                    raise misused[0]  # so that it is shown with the usage, like what is wrong with a word itself
 
-        shown = [*words, *_SHARED]
+        shown = [*words, *(_FLAGS if flags else ()), *_SHARED]
         # Typer reads a command's words off its signature.
         run.__signature__ = signature.replace(parameters=shown, return_annotation=None)  # type: ignore[attr-defined]
         run.__annotations__ = {word.name: word.annotation for word in shown}
@@ -134,42 +167,61 @@ def home_of(home: str | None) -> Path:
     return directories.resolve(settle(RuntimeOptions(home=home))[0]).home
 
 
-async def running_on(home: Path, name: str | None) -> Path | None:
-    """Where the Computer that runs on a home is asked; `None` when none does and none was named.
+def meant_by(found: Mapping[str, Door], name: str | None, project: Path | None) -> str | None:
+    """The Computer a command is for, among those that run on a home; `None` for the files.
 
+    Args:
+        name: The one that was named, if one was.
+        project: The project the command was given in, `None` outside of any.
     Raises:
         NetworkError: None of this name runs there.
-        ConfigValidationError: Several do, and none was named.
+        ConfigValidationError: Several may be meant, and none was named.
     """
     from ..wire.errors import ConfigValidationError, NetworkError  # noqa: PLC0415
-    from .control import doors  # noqa: PLC0415
 
-    found = await doors(home)
     if name is not None:
         if name not in found:
-            raise NetworkError(f"no Computer {name} runs on {home}", code="not_running")
-        return found[name]
-    if len(found) > 1:
-        names = ", ".join(sorted(found))
-        raise ConfigValidationError(f"several Computers run here: {names}; say which by --computer", code="ambiguous")
-    return next(iter(found.values()), None)
+            raise NetworkError(f"no Computer {name} runs here", code="not_running")
+        return name
+    here = sorted(one for one, door in found.items() if project is not None and door.project == str(project))
+    names = here or ([] if project is not None else sorted(found))
+    if len(names) > 1:
+        told = ", ".join(names)
+        raise ConfigValidationError(f"several Computers run here: {told}; say which by --computer", code="ambiguous")
+    return names[0] if names else None
 
 
-async def _begun(output: Output, home: str | None, computer: str | None, *, running: bool) -> Work:
+async def _begun(output: Output, sources: Sources, computer: str | None, *, running: bool) -> Work:
     from ..actors.reconcile import directories  # noqa: PLC0415
-    from ..actors.reconcile.options import RuntimeOptions, settle  # noqa: PLC0415
+    from ..actors.reconcile.options import settle  # noqa: PLC0415
     from ..wire.errors import NetworkError  # noqa: PLC0415
+    from .control import doors  # noqa: PLC0415
 
-    options = settle(RuntimeOptions(home=home))[0]
-    place = directories.resolve(options).home
-    path = await running_on(place, computer)
-    if path is None and running:
+    options = settle(sources.options())[0]
+    if sources.mcp_config or sources.settings:
+        return Work(output, options, None)
+    found = await doors(place := directories.resolve(options).home)
+    chosen = meant_by(found, computer, None if running else _project(options))
+    if chosen is not None:
+        return Work(output, options, found[chosen].path)
+    if running:
         raise NetworkError(f"no Computer runs on {place}", code="not_running")
-    return Work(output, options, path)
+    for name in sorted(found):
+        output.note(f"{name} runs in another project, and is not asked; --computer {name} asks it")
+    return Work(output, options, None)
+
+
+def _project(options: RuntimeOptions) -> Path | None:
+    """The project the command was given in, `None` outside of any."""
+    from ..actors.reconcile.scopes.places import PROJECT_FOLDER  # noqa: PLC0415
+
+    root = Path(options.project_root or ".").resolve()
+    return root if (root / PROJECT_FOLDER).is_dir() else None
 
 
 def _shared(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
+_FLAGS = (_shared("mcp_config", McpConfig, None), _shared("settings", Settings, None))
 _SHARED = (_shared("home", Home, None), _shared("computer", ComputerName, None), _shared("as_json", Json, False))

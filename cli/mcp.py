@@ -8,23 +8,14 @@ from typing import Annotated, Any, Literal
 import typer
 
 from .managing import Work, command
+from .options import json_object_or_file
 
 mcp = typer.Typer(name="mcp", help="Add, remove, start and stop MCP servers.", no_args_is_help=True)
 
+AT_ONCE = 16
+"""Servers that are told something at the same time, when all are."""
+
 Token = Annotated[str, typer.Argument(help="Name or bundle_id of the server.", metavar="SERVER")]
-
-
-def _object(text: str) -> dict[str, Any]:
-    from pathlib import Path  # noqa: PLC0415
-
-    from .options import json_object  # noqa: PLC0415
-
-    if not text.startswith("@"):
-        return json_object(text, "JSON|@FILE")
-    try:
-        return json_object(Path(text[1:]).read_text(encoding="utf-8"), "JSON|@FILE")
-    except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"{text[1:]} cannot be read: {type(error).__name__}") from None
 
 
 @command(mcp, "list")
@@ -44,7 +35,8 @@ async def list_servers(work: Work) -> None:
 async def add(
     work: Work,
     server: Annotated[
-        dict[str, Any], typer.Argument(help="A server object as JSON, or @FILE.", metavar="JSON|@FILE", parser=_object)
+        dict[str, Any],
+        typer.Argument(help="A server object as JSON, or @FILE.", metavar="JSON|@FILE", parser=json_object_or_file),
     ],
     *,
     scope: Annotated[
@@ -75,8 +67,8 @@ async def disable(work: Work, token: Token) -> None:
 
 @command(mcp)
 async def start(work: Work, token: Token) -> None:
-    """Start a server of a running Computer, or `all`."""
-    await _act(work, "start", "is told to start", token)
+    """Start a server of a running Computer, or `all`; says how the start ended."""
+    await _act(work, "start", "runs", token)
 
 
 @command(mcp)
@@ -87,8 +79,8 @@ async def stop(work: Work, token: Token) -> None:
 
 @command(mcp)
 async def restart(work: Work, token: Token) -> None:
-    """Restart a server of a running Computer, or `all`."""
-    await _act(work, "restart", "is told to restart", token)
+    """Restart a server of a running Computer, or `all`; says how the start ended."""
+    await _act(work, "restart", "runs", token)
 
 
 @command(mcp)
@@ -118,23 +110,36 @@ async def _act(work: Work, verb: str, done: str, token: str) -> None:
         return
     bundle_id = meant(token, [SimpleNamespace(**view) for view in views])
     result = await work.ask(f"server.{verb}", bundle_id=bundle_id)
+    if done == "runs" and result["connection"] != "connected":
+        done = f"is still {result['phase']}; `smcp computer status` tells how that ends"
     work.show({"changed": True, **result}, f"{bundle_id} {done}")
 
 
 async def _all(work: Work, verb: str, done: str, views: list[dict[str, Any]]) -> None:
     """Every server that may be told so; one that refuses does not keep the others from it (R-ERR-5)."""
+    import anyio  # noqa: PLC0415
+
     from ..wire.errors import PartialFailureError, SmcpError  # noqa: PLC0415
 
-    applied, failed = [], []
-    wanted = [view for view in views if view["verdict"] == "ENABLED" and not view["disabled"]]
-    for view in wanted:
-        if verb == "stop" and view["plugin_id"] is not None:
-            continue
-        try:
-            await work.ask(f"server.{verb}", bundle_id=view["bundle_id"])
-            applied.append(view["bundle_id"])
-        except SmcpError as error:
-            failed.append(f"{view['bundle_id']}: {error.message}")
+    outcomes: dict[str, str | None] = {}
+    places = anyio.CapacityLimiter(AT_ONCE)
+
+    async def tell(bundle_id: str) -> None:
+        async with places:
+            try:
+                await work.ask(f"server.{verb}", bundle_id=bundle_id)
+                outcomes[bundle_id] = None
+            except SmcpError as error:
+                outcomes[bundle_id] = error.message
+
+    async with anyio.create_task_group() as group:
+        for view in views:
+            is_meant = view["verdict"] == "ENABLED" and not view["disabled"]
+            if is_meant and not (verb == "stop" and view["plugin_id"] is not None):
+                group.start_soon(tell, view["bundle_id"])
+    applied = sorted(one for one, why in outcomes.items() if why is None)
+    failed = sorted(outcomes.keys() - set(applied))
     if failed:
-        raise PartialFailureError("; ".join(failed), applied=applied, failed=failed)
+        reasons = "; ".join(f"{one}: {outcomes[one]}" for one in failed)
+        raise PartialFailureError(reasons, applied=applied, failed=failed)
     work.show({"changed": bool(applied), "applied": applied}, f"{len(applied)} servers: each {done}")

@@ -19,7 +19,7 @@ from ..actors.plugins.site import Report, Site, nobody, site_of
 from ..actors.plugins.standing import standing_catalogs
 from ..actors.plugins.views import marketplace_views, plugin_views
 from ..actors.reconcile.computer_config import ComputerConfig
-from ..actors.reconcile.declaring import declare
+from ..actors.reconcile.declaring import declare, read_declared
 from ..actors.reconcile.loading import load_all, settings_of
 from ..actors.reconcile.options import RuntimeOptions
 from ..actors.reconcile.preview import preview
@@ -33,6 +33,7 @@ from ..wire.messages.management import ManagementResult
 from ..wire.messages.plugins import CollectedPlugins
 from ..wire.messages.skills import SkillState, SkillStatus
 from ..wire.plain import plain
+from . import intents
 
 NEXT_START = "no Computer runs; this shows at its next start"
 Words = Mapping[str, Any]
@@ -58,6 +59,8 @@ class Offline:
             ConflictError: That needs a Computer that runs (`not_running`).
             SmcpError: It failed.
         """
+        if operation in intents.OPERATIONS:
+            return intents.Intents(self._options).carry_out(operation, words)
         act = _OPERATIONS.get(operation)
         if act is None:
             raise ConflictError(f"{operation} needs a Computer that runs", code="not_running")
@@ -75,8 +78,9 @@ class Offline:
 
     def declare(self, words: Words) -> ManagementResult:
         server = words["server"]
-        picture = preview(self._config, self._options).picture
-        winner = next((one for one in picture.servers.values() if one.entry.name == server.get("name")), None)
+        entry, picture = read_declared(server), preview(self._config, self._options).picture
+        picture.refuse_claims(servers=(entry,))
+        winner = picture.servers.get(entry.bundle_id)
         changed, scope = declare(server, words.get("scope", "local"), self._site.places, winner)
         return ManagementResult(changed, written_scope=scope, warnings=(NEXT_START,))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -46,6 +47,20 @@ def secret_from(variable: str, option: str) -> str:
     if not value:
         raise typer.BadParameter(f"the environment variable {variable} is not set", param_hint=option)
     return value
+
+
+def json_object_or_file(text: str) -> dict[str, Any]:
+    """A JSON object written on the command line, or held by the file that is named after an `@`.
+
+    Raises:
+        typer.BadParameter: It is none, or there is no such file; does not repeat the text.
+    """
+    if not text.startswith("@"):
+        return json_object(text, "JSON|@FILE")
+    try:
+        return json_object(Path(text[1:]).read_text(encoding="utf-8"), "JSON|@FILE")
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{text[1:]} cannot be read: {type(error).__name__}") from None
 
 
 def json_object(text: str, option: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """`smcp settings …`: what the settings of all scopes come to, and changes of the files people own (03 §12).
 
-A Computer that runs keeps the settings it started with until it starts again or reloads.
+A Computer that runs keeps the settings it started with until something is changed through it, it reloads, or it starts
+again.
 """
 
 from __future__ import annotations
@@ -9,106 +10,88 @@ import json
 import os
 import shlex
 import subprocess
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
 
-from .computer import Settings, Sources
 from .exit_status import FAILED, SUCCESS
-from .options import Json
-from .output import Output, facts_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .desk import Desk
+from .managing import Work, command
 
 settings = typer.Typer(name="settings", help="Show and change settings.", no_args_is_help=True)
 
 Shown = Annotated[
-    Literal["user", "project", "local", "flag", "policy", "merged"],
+    Literal["user", "project", "local", "embed", "flag", "policy", "merged"],
     typer.Option("--scope", help="Whose settings.", metavar="SCOPE"),
 ]
 Written = Annotated[Literal["user", "project", "local"], typer.Option("--scope", help="Whose file.", metavar="SCOPE")]
 Key = Annotated[str, typer.Argument(help="Field, with dots for fields inside fields.", metavar="KEY")]
 
 
-@settings.command()
-def show(*, scope: Shown = "merged", settings: Settings = None) -> None:
+@command(settings, flags=True)
+async def show(work: Work, *, scope: Shown = "merged") -> None:
     """Print settings as one JSON document; what is wrong with the files goes to stderr."""
-    output = Output(as_json=True)
-
-    def work(at: Desk) -> int:
-        from ..actors.reconcile.operations import shown_settings  # noqa: PLC0415
-
-        output.document(shown_settings(at.seen.picture.settings, scope)[0])
-        return SUCCESS
-
-    _perform(output, work, settings)
+    work.output.document(await _values(work, scope))
 
 
-@settings.command()
-def get(key: Key, *, scope: Shown = "merged", settings: Settings = None) -> None:
+@command(settings, flags=True)
+async def get(work: Work, key: Key, *, scope: Shown = "merged") -> int:
     """Print one field as JSON; a field that is not there ends with status 1."""
-    output = Output(as_json=True)
+    from ..actors.reconcile.scopes.settings import value_at  # noqa: PLC0415 - heavier than all that `--help` needs
 
-    def work(at: Desk) -> int:
-        from ..actors.reconcile.operations import shown_settings  # noqa: PLC0415
-        from ..actors.reconcile.scopes.settings import value_at  # noqa: PLC0415
-
-        values = shown_settings(at.seen.picture.settings, scope)[0]
-        found = values.get(key, value_at(values, _path(key)))
-        output.document(found)
-        return SUCCESS if found is not None else FAILED
-
-    _perform(output, work, settings)
+    values = await _values(work, scope)
+    found = values.get(key, value_at(values, _path(key)))
+    work.output.document(found)
+    return SUCCESS if found is not None else FAILED
 
 
-@settings.command(name="set")
-def set_field(
+@command(settings, "set")
+async def set_field(
+    work: Work,
     key: Key,
     value: Annotated[str, typer.Argument(help="JSON, or else plain text; null deletes.", metavar="VALUE")],
     *,
     scope: Written = "user",
-    as_json: Json = False,
 ) -> None:
     """Change one field of a settings file."""
-    output = Output(as_json=as_json)
-
-    def work(at: Desk) -> int:
-        from ..actors.reconcile.operations import changed_settings, outcome_of_settings  # noqa: PLC0415
-        from .desk import desk  # noqa: PLC0415
-
-        patch = _patch(key, value)
-        path = at.places.settings(scope)
-        changed, warnings = changed_settings(path, scope, patch, at.seen.picture.settings, None)
-        after = desk(Sources("", (), None, None)).seen.picture.settings
-        result = outcome_of_settings(changed, warnings, patch, scope, after)
-        if as_json:
-            output.document(facts_of(result))
-        output.text(f"{key} {'is written to' if changed else 'stands already in'} {path}")
-        for warning in warnings:
-            output.note(warning)
-        if result.shadowed_by is not None:
-            output.note(f"it is not effective: {result.shadowed_by} stands above it")
-        return SUCCESS
-
-    _perform(output, work)
+    result = await work.ask("settings.change", scope=scope, patch=_patch(key, value))
+    work.show(result, f"{key} is set in {scope} settings")
 
 
-@settings.command()
-def edit(*, scope: Written = "user") -> None:
-    """Open a settings file in $VISUAL, $EDITOR or vi."""
-    output = Output()
+@command(settings)
+async def edit(work: Work, *, scope: Written = "user") -> int:
+    """Open a settings file in $VISUAL, $EDITOR or vi; a Computer that runs takes it by `reload`."""
+    return SUCCESS if _edited(work.places.settings(scope)) else FAILED
 
-    def work(at: Desk) -> int:
-        path = at.places.settings(scope)
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-        ended = subprocess.run([*shlex.split(editor), str(path)], check=False)
-        return SUCCESS if ended.returncode == 0 else FAILED
 
-    _perform(output, work)
+@command(settings, running=True)
+async def reload(work: Work) -> None:
+    """Have a running Computer absorb what changed in settings and server files since it read them."""
+    work.show(await work.ask("files.reload"), "the files are read")
+
+
+@command(settings, running=True)
+async def differences(work: Work) -> None:
+    """List the files that a running Computer has read otherwise than they are now."""
+    files: dict[str, str] = await work.ask("files.pending")
+    if work.output.as_json:
+        work.output.document(files)
+    work.output.table(("FILE", "WAS"), sorted(files.items()))
+
+
+async def _values(work: Work, scope: str) -> dict[str, Any]:
+    view = await work.ask("settings.show", scope=scope)
+    for line in view["findings"]:
+        work.output.note(line)
+    values: dict[str, Any] = view["values"]
+    return values
+
+
+def _edited(path: Path) -> bool:
+    """Opens a file in the editor of the user; whether that ended well."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    return subprocess.run([*shlex.split(editor), str(path)], check=False).returncode == 0
 
 
 def _path(key: str) -> tuple[str, ...]:
@@ -124,20 +107,3 @@ def _patch(key: str, text: str) -> dict[str, Any]:
     for name in reversed(_path(key)):
         value = {name: value}
     return value  # type: ignore[no-any-return]
-
-
-def _perform(output: Output, act: Callable[[Desk], int], flag: str | None = None) -> None:
-    sources = Sources("", (), flag, None)
-    sources.read(output)
-
-    async def work() -> int:
-        from .desk import desk  # noqa: PLC0415 - heavier than all that `--help` needs
-
-        at = desk(sources)
-        for line in at.seen.picture.findings:
-            output.note(line)
-        return act(at)
-
-    from .running import perform  # noqa: PLC0415
-
-    perform(output, work)

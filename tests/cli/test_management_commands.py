@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from smcp_runtime import fixtures
-from support.peers import Peer, Peers
+from support.command import Ran, smcp
+from support.peers import Peers
 
 spec = pytest.mark.spec
 SMCP = (sys.executable, "-m", "smcp_runtime.cli.main")
@@ -42,12 +43,8 @@ class User:
         path.write_text(json.dumps({"servers": servers, "inputs": list(inputs)}))
         return path
 
-    def run(self, *words: str, typed: str | None = None, **environ: str) -> Peer:
-        peer = self.peers.start([*SMCP, *words], env={**self.environ, **environ}, cwd=self.project)
-        if typed is not None:
-            peer.send(typed)
-        peer.wait_exit(timeout=30)
-        return peer
+    def run(self, *words: str, typed: str | None = None, cwd: Path | None = None, **environ: str) -> Ran:
+        return smcp(*words, environ={**self.environ, **environ}, cwd=cwd or self.project, typed=typed or "")
 
     def said(self, *words: str, **more: Any) -> Any:
         """The JSON document of a command that succeeds."""
@@ -134,7 +131,7 @@ class TestInput:
         user.declare(NUMBER)
         peer = user.run("input", "set", "n", "--value", "7", A2C_SMCP_n="1")
         assert peer.status == 0
-        assert peer.errors == ["A2C_SMCP_n is set in this environment and stands before it"]
+        assert peer.errors == ["A2C_SMCP_n is set in the environment and stands before it"]
 
     @spec("R-SEC-2", "R-INPUT-24")
     def test_a_secret_is_not_taken_from_the_command_line_and_not_kept_in_a_file(self, user: User) -> None:

@@ -138,16 +138,11 @@ def real_backend() -> Backend | None:
         return None
 
 
-async def keep_secret(store: SecretStore, key: str, secret: str) -> None:
-    """Keeps a secret across runs.
-
-    Raises:
-        StartupError: There is nowhere to (`no_keyring`).
-    """
-    if not await store.put(key, secret):
-        raise StartupError(
-            f"there is no keyring to keep {key!r} in",
-            code="no_keyring",
-            input_id=key,
-            retry_hint="install the extra 'keyring' and a keyring of the system, or supply it by its variable",
-        )
+def nowhere_to_keep(key: str) -> StartupError:
+    """Why a secret cannot be kept across runs."""
+    return StartupError(
+        f"there is no keyring to keep {key!r} in",
+        code="no_keyring",
+        input_id=key,
+        retry_hint="install the extra 'keyring' and a keyring of the system, or supply it by its variable",
+    )
