@@ -39,6 +39,7 @@ def worker(
         from ..actors.placement.terms import Terms  # noqa: PLC0415
         from ..actors.reconcile import directories  # noqa: PLC0415
         from ..actors.reconcile.options import RuntimeOptions  # noqa: PLC0415
+        from ..wire.errors import NetworkError, NodeRefused  # noqa: PLC0415
         from .running import stop_signal  # noqa: PLC0415
 
         node = name or (server if keys is not None else f"{server}.{os.getpid()}")
@@ -53,7 +54,11 @@ def worker(
             say=output.note,
         )
         async with stop_signal() as stop:
-            await volunteer.work(stop)
+            try:
+                await volunteer.work(stop)
+            except NodeRefused as refused:
+                # Nothing on this side is broken: the other one does not want us.
+                raise NetworkError(refused.message, code=refused.code, retry_hint="", retryable=False) from None
         return SUCCESS
 
     from .running import perform  # noqa: PLC0415

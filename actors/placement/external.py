@@ -72,6 +72,8 @@ class Volunteer:
                     self._say(error.message)
                     await _pause(stop, PAUSES.delay(failures))
                     failures += 1
+                except ExceptionGroup as group:
+                    raise innermost(group) from None
 
     async def _connect_and_serve(self, stop: anyio.Event) -> None:
         """One stay at the hub, of as many connections as it takes."""

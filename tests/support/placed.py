@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -57,13 +57,13 @@ def worker(peers: Peers, endpoint: str, bundle_id: str, *more: str) -> Peer:
 
 @asynccontextmanager
 async def open_placed(
-    placement: str, peers: Peers, *servers: Mapping[str, Any], **changes: Any
+    placement: str, peers: Peers, *servers: Mapping[str, Any], inputs: Sequence[Any] = (), **changes: Any
 ) -> AsyncIterator[Placed]:
-    """A stack with its servers placed; external ones get a worker each."""
+    """A stack with its servers placed; external ones get a worker each. `changes` are options."""
     with tempfile.TemporaryDirectory(prefix="bus-") as directory:
         endpoint = f"ipc://{directory}/hub" if placement == "external" else ""
         runtime = options(**{"placement": placement, "bus": endpoint or None, "start_wait_s": 0.0, **changes})
-        async with open_stack(config(*servers), runtime=runtime) as stack:
+        async with open_stack(config(*servers, inputs=list(inputs)), runtime=runtime) as stack:
             placed = Placed(stack, placement, endpoint, peers)
             if placement == "external":
                 for server in servers:
