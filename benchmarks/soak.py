@@ -31,6 +31,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+from faults.partition import Network, network  # noqa: E402
+from faults.volunteers import Volunteers  # noqa: E402
+
 from smcp_runtime import fixtures  # noqa: E402
 from smcp_runtime.agent import AsyncAgent, CallToolResult  # noqa: E402
 from smcp_runtime.wire.backoff import Backoff  # noqa: E402
@@ -91,12 +94,17 @@ class Stage:
         self._server: Peer | None = None
         self._computer: Peer | None = None
         self._orders = asyncio.Lock()
-        self._said = 0
         self._runtime: dict[str, dict[str, str]] = {}
         self.port = 0
         self.server_starts = 0
         self.endpoints: dict[str, Endpoint] = {}
         self.stdio: list[str] = []
+        self.network: Network | None = None
+        self.volunteers: Volunteers | None = None
+
+    @property
+    def external(self) -> list[str]:
+        return [name for name, runtime in self._runtime.items() if runtime["placement"] == "external"]
 
     @property
     def url(self) -> str:
@@ -106,8 +114,13 @@ class Stage:
     def servers(self) -> list[str]:
         return [*self.stdio, *self.endpoints]
 
-    async def open(self) -> None:
+    async def open(self, stack: contextlib.AsyncExitStack) -> None:
         await self.start_server()
+        options = {}
+        if "external" in self._arguments.placement:
+            self.network = stack.enter_context(network(self._peers))
+            self.volunteers = stack.enter_context(Volunteers(self._peers, self.network))
+            options = self.volunteers.options
         entries = []
         for placement in self._arguments.placement:
             for transport in ("stdio", "sse", "streamable"):
@@ -129,8 +142,11 @@ class Stage:
                 "drain_timeout_s": 1.0,
                 "health_check": {"interval_secs": 0.5, "timeout_secs": 0.5},
                 "reconnect_policy": {"initial_delay_ms": 50, "max_delay_ms": 1000, "max_retries": 0},
+                **options,
             },
         }
+        if self.volunteers is not None:
+            await self.volunteers.start(self.external)
         script = Path(__file__).with_name("stack") / "soak_computer.py"
         self._computer = self._peers.start([sys.executable, script, json.dumps(plan)])
         await self._computer.line("^ready$", timeout=60)
@@ -143,6 +159,8 @@ class Stage:
             command, *words = fixtures.light_stdio(*flags)
             self.stdio.append(name)
             return {**entry, "server_parameters": {"command": command, "args": words}}
+        if self.network is not None:
+            flags = (*flags, "--host", self.network.host)
         endpoint = self.endpoints[name] = Endpoint(self._peers, transport, *flags)  # type: ignore[arg-type]
         await endpoint.start()
         return {**entry, "server_parameters": {"url": endpoint.url}}
@@ -206,6 +224,7 @@ class Soak:
         self.load = Load(self._call, stage.servers, deadline=LIMIT + MARGIN, seed=arguments.seed)
         self.recoveries: dict[str, list[float]] = defaultdict(list)
         self.longest_pause = 0.0
+        self.by_hand = 0
 
     async def _call(self, server: str, word: str) -> CallToolResult:
         tool = "garbage" if self._random.random() < 0.02 else "echo"
@@ -270,6 +289,17 @@ class Soak:
             await asyncio.sleep(self._random.choice((0.5, 2.0, 8.0)))
             os.kill(pid, signal.SIGCONT)
 
+    async def kill_external_worker(self) -> None:
+        assert self._stage.volunteers is not None
+        await self._stage.volunteers.kill(self._random.choice(self._stage.external))
+
+    async def cut_network(self) -> None:
+        """For less or for more than hub and workers are patient with each other."""
+        assert self._stage.network is not None
+        self._stage.network.cut()
+        await asyncio.sleep(self._random.choice((0.5, 2.0, 8.0)))
+        self._stage.network.heal()
+
     async def restart_hub(self) -> None:
         await self._stage.order("kill", address="workers")
 
@@ -327,8 +357,12 @@ class Soak:
         }
         if any(placement != "inline" for placement in self._arguments.placement):
             of_all["restart of the hub"] = self.restart_hub
-            of_all["SIGKILL of a worker"] = self.kill_worker
-            of_all["SIGSTOP, SIGCONT of a worker"] = self.stop_worker
+        if "process" in self._arguments.placement:
+            of_all["SIGKILL of a spawned worker"] = self.kill_worker
+            of_all["SIGSTOP, SIGCONT of a spawned worker"] = self.stop_worker
+        if self._stage.network is not None:
+            of_all["SIGKILL of an external worker"] = self.kill_external_worker
+            of_all["partition of the external workers"] = self.cut_network
         cards = [(name, fault, True) for name, fault in of_one.items() for _ in range(2)]
         cards += [(name, fault, False) for name, fault in of_all.items()]
         self._random.shuffle(cards)
@@ -363,6 +397,7 @@ class Soak:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.load.run(self._arguments.in_flight))
             sampling = group.create_task(self._sample(gauges, began))
+            operating = group.create_task(self._operate())
             faults = []
             cards: list[Any] = []
             while time.monotonic() + 2 * self._arguments.every < end:
@@ -373,6 +408,13 @@ class Soak:
             await asyncio.sleep(max(0.0, end - time.monotonic()))
             self.load.stop()
             sampling.cancel()
+            operating.cancel()
+
+    async def _operate(self) -> None:
+        """Is the operator: a server parked because it died too often is started again by hand."""
+        while True:
+            await asyncio.sleep(2.0)
+            self.by_hand += (await self._stage.order("start_parked"))["started"]
 
     async def _sample(self, gauges: Iterable[Gauge], began: float) -> None:
         next_look = time.monotonic()
@@ -405,6 +447,7 @@ def summary(soak: Soak, stage: Stage, report: dict[str, Any], gauges: list[Gauge
         "actors": int(report["counts"]["smcp_actor_restarts_total"]),
         "links to the Server": int(report["counts"]["smcp_link_reconnects_total"]),
         "Server": stage.server_starts - 1,
+        "parked and started by hand": soak.by_hand,
     }
     warm = min(300.0, seconds / 6)
     drifts = {}
@@ -469,9 +512,11 @@ def show(result: dict[str, Any]) -> None:
 
 async def soak(arguments: argparse.Namespace) -> int:
     seconds = arguments.minutes * 60
-    with tempfile.TemporaryDirectory(prefix="soak-") as folder, Peers() as peers:
+    async with contextlib.AsyncExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="soak-"))
+        peers = stack.enter_context(Peers())
         stage = Stage(peers, arguments, Path(folder))
-        await stage.open()
+        await stage.open(stack)
         async with AsyncAgent(
             stage.url, name="planner", office=OFFICE, tool_margin=MARGIN, backoff=Backoff(initial=0.05, longest=0.5)
         ) as agent:

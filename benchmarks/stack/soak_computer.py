@@ -9,6 +9,7 @@ JSON object with `do`; the answer is one too. It ends with its stdin.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 from typing import Any
@@ -18,6 +19,7 @@ from smcp_runtime.bus.faults import NONE, Faults, FaultyBus, Shares
 from smcp_runtime.runtime import Computer
 from smcp_runtime.wire.backoff import Backoff
 from smcp_runtime.wire.envelope import Envelope
+from smcp_runtime.wire.errors import SmcpError
 
 CALLS = frozenset({"RunTool", "CallTool"})
 """Messages that may be lost. Any may be late or come twice; but nothing the transports do loses a single message of a
@@ -37,12 +39,24 @@ class Ordered:
         """The answer to an order."""
         if order["do"] == "kill":
             return {"killed": self.computer.operations.kill(order["address"])}
+        if order["do"] == "start_parked":
+            return {"started": await self.start_parked()}
         if order["do"] == "envelopes":
             shares = Shares(**order["shares"])
             self.faults.chosen = is_call if shares.drop else anything
             self.faults.shares = shares if order["shares"] else NONE
             return {}
         return await self.report()
+
+    async def start_parked(self) -> int:
+        """Does what an operator would: starts by hand whose restarts came too fast for their own good (DEC-35)."""
+        started = 0
+        for actor in (await self.computer.diagnostics()).actors:
+            if actor.state == "parked" and actor.address.startswith("mcp/"):
+                with contextlib.suppress(SmcpError):
+                    await self.computer.control(actor.address.removeprefix("mcp/"), "start")
+                    started += 1
+        return started
 
     async def report(self) -> dict[str, Any]:
         """What a soak wants to know of it."""

@@ -27,10 +27,12 @@ from support.stack import OFFICE, QUICK, Restartable, light, options
 from support.waiting import until
 
 from .disk import Disk, small_disk
+from .partition import Network, network
+from .volunteers import Volunteers
 
 Transport = Literal["stdio", "sse", "streamable"]
 TRANSPORTS: tuple[Transport, ...] = ("stdio", "sse", "streamable")
-PLACEMENTS = ("inline", "process")
+PLACEMENTS = ("inline", "process", "external")
 
 TOOLS = "echo,garbage,scramble,close_pipe,slow_down,binary"
 THINK = 0.05
@@ -52,11 +54,11 @@ class Seat:
         self.name = f"{placement}-{transport}"
         self.endpoint: Endpoint | None = None
 
-    async def entry(self, peers: Peers) -> dict[str, Any]:
+    async def entry(self, peers: Peers, host: str) -> dict[str, Any]:
         """Its part of the configuration; a server over HTTP runs when this returns."""
         if self.transport == "stdio":
             return light(self.name, "--delay", str(THINK), tools=TOOLS)
-        self.endpoint = Endpoint(peers, self.transport, "--tools", TOOLS, "--delay", str(THINK))
+        self.endpoint = Endpoint(peers, self.transport, "--tools", TOOLS, "--delay", str(THINK), "--host", host)
         await self.endpoint.start()
         return {
             "name": self.name,
@@ -75,6 +77,7 @@ class Rig:
 
     def __init__(self, server: Restartable, computer: Computer, agent: AsyncAgent, disk: Disk, faults: Faults) -> None:
         self.server, self.computer, self.agent, self.disk, self.faults = server, computer, agent, disk, faults
+        self.network: Network | None = None
         self.notes = [f"disk full: {disk.how}"]
         self.seats: list[Seat] = []
         self.loads: dict[str, Load] = {}
@@ -156,8 +159,11 @@ async def open_rig(
     async with AsyncExitStack() as stack:
         peers = stack.enter_context(Peers())
         disk = stack.enter_context(small_disk(folder))
+        between = stack.enter_context(network(peers)) if "external" in placements else None
         seats = [Seat(placement, transport) for placement in placements for transport in TRANSPORTS]
-        entries = [await seat.entry(peers) for seat in seats]
+        host = between.host if between is not None else "127.0.0.1"
+        volunteers = stack.enter_context(Volunteers(peers, between)) if between is not None else None
+        entries = [await seat.entry(peers, host) for seat in seats]
         server = await stack.enter_async_context(Restartable())
         faults = Faults(7)
         computer = Computer.from_config(
@@ -172,8 +178,11 @@ async def open_rig(
                 blob_cache_root=str(disk.folder / "blobs"),
                 health_check={"interval_secs": 0.3, "timeout_secs": 0.3},
                 reconnect_policy={"initial_delay_ms": 50, "max_delay_ms": longest_delay * 1000, "max_retries": 0},
+                **(volunteers.options if volunteers is not None else {}),
             ),
         )
+        if volunteers is not None:
+            await volunteers.start(seat.name for seat in seats if seat.placement == "external")
         computer.make_bus = lambda meter: FaultyBus(faults, meter)
         await stack.enter_async_context(computer)
         await computer.connect(server.url, office=OFFICE)
@@ -181,11 +190,14 @@ async def open_rig(
         await stack.enter_async_context(agent)
         rig = Rig(server, computer, agent, disk, faults)
         rig.seats = seats
+        if between is not None:
+            rig.network = between
+            rig.notes.append(f"partition: {between.how}")
         async with anyio.create_task_group() as lanes:
             for seat in seats:
                 load = rig.loads[seat.name] = Load(rig.echo, [seat.name], deadline=LIMIT)
                 lanes.start_soon(load.run, LANES)
-            with anyio.fail_after(15):
+            with anyio.fail_after(30):
                 for seat in seats:
                     await rig.loads[seat.name].recovered(seat.name)
             yield rig
