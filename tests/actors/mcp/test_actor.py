@@ -299,6 +299,19 @@ class TestFailingStarts:
         status = await host.until("bad", phase="ready")
         assert (status.reason, status.retries) == (None, 0)
 
+    @spec("F-59")
+    @pytest.mark.parametrize("parked", [False, True])
+    async def test_without_anybody_starting_it_it_comes_up_at_the_next_attempt_after_the_cause_is_gone(
+        self, host: Host, *, parked: bool
+    ) -> None:
+        policy = ReconnectPolicy(initial_delay=0.3, max_delay=0.3, park_retry=0.3, max_retries=1 if parked else 9)
+        address = await host.add(light("bad", "--exit-at-once", "3", reconnect=policy))
+        await host.bus.ask(address, StartServer())
+        await host.until("bad", phase="parked" if parked else "backing_off")
+        host.reconcile.plans["bad"] = light("bad", reconnect=policy)
+        assert (await host.until("bad", phase="ready")).reason is None
+        assert (await host.call("bad", "echo")).ended == "answered"
+
 
 class TestLoss:
     @spec("F-64", "R-MCP-22")
