@@ -29,6 +29,7 @@ class Calls:
         breaker_delay: Seconds a breaker stays open, by how often it has opened before.
         on_breaker: Called when the server's own breaker has opened: it is closed again by probing.
         on_queued: Told the req_id of a call that waits for a place, and again when it has got one.
+        clean: Takes the server's secrets out of a text; a server that fails may name the key it failed with.
     """
 
     def __init__(
@@ -36,13 +37,15 @@ class Calls:
         session: Session,
         limits: CallLimits,
         breaker_delay: Callable[[int], float],
+        *,
         on_breaker: Callable[[], None] = lambda: None,
         on_queued: Callable[[str, bool], None] = lambda _, __: None,
+        clean: Callable[[str], str] = str,
     ) -> None:
         self._session = session
         self._limits = limits
         self._loop = asyncio.get_running_loop()
-        self._on_breaker, self._on_queued = on_breaker, on_queued
+        self._on_breaker, self._on_queued, self._clean = on_breaker, on_queued, clean
         self._closed = False
         self._idle: asyncio.Future[None] | None = None
         self.bulkhead: Bulkhead[Place] = Bulkhead(limits.max_in_flight, limits.max_queued)
@@ -119,7 +122,7 @@ class Calls:
                 )
         except RequestFailed as failure:
             self._judge(call.tool, failure)
-            return outcome.failed(failure)
+            return outcome.failed(failure, self._clean(str(failure)))
         except asyncio.CancelledError:
             self.breakers.undecided(call.tool)
             raise

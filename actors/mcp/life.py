@@ -267,6 +267,7 @@ class Life:
             delays.delay,
             on_breaker=self._breaker_opened.set,
             on_queued=self._host.call_queued,
+            clean=self._redaction.text,
         )
         self.subscriptions = Subscriptions(session, on_gap=self._gap)
         self.subscriptions.want(self._watched)

@@ -6,22 +6,21 @@ from ...wire.messages.mcp import ServerStatus, ToolOutcome
 from .failures import AuthorizationFailed, ErrorAnswer, RedirectRefused, RequestFailed, TimeLimitReached
 
 
-def failed(failure: RequestFailed, attempts: int = 1) -> ToolOutcome:
-    """The outcome of a call that was handed to the transport and brought no result."""
-    text = str(failure)
+def failed(failure: RequestFailed, text: str) -> ToolOutcome:
+    """The outcome of a call that was handed to the transport and brought no result; `text` says so without secrets."""
     match failure:
         case AuthorizationFailed():
-            return ToolOutcome("unauthorized", executed="no", error_code=failure.code, text=text, attempts=attempts)
+            return ToolOutcome("unauthorized", executed="no", error_code=failure.code, text=text)
         case ErrorAnswer():
-            return ToolOutcome("error", error_code=failure.code, text=text, attempts=attempts)
+            return ToolOutcome("error", error_code=failure.code, text=text)
         case RedirectRefused():
             # Where it leads is for the operator's eyes: it may be an address of the inside (W-ERR-6).
             text = "the endpoint of the MCP server redirects elsewhere, which is not followed"
-            return ToolOutcome("failed", executed="no", text=text, attempts=attempts)
+            return ToolOutcome("failed", executed="no", text=text)
         case TimeLimitReached():
-            return ToolOutcome("timeout", executed="unknown", text=text, attempts=attempts)
+            return ToolOutcome("timeout", executed="unknown", text=text)
         case _:
-            return ToolOutcome("failed", executed=failure.executed, text=text, attempts=attempts)
+            return ToolOutcome("failed", executed=failure.executed, text=text)
 
 
 def busy(text: str) -> ToolOutcome:

@@ -109,7 +109,7 @@ async def test_t_proj_1_t_sec_3_no_canary_leaves_the_computer_by_wire_log_error_
     async with RecordingServer() as server:
         async with made:
             await made.connect(server.url, office="lab")
-            await made.mount(stdio("talkative srv", TALKATIVE, *fixtures.light_stdio("--tools", "echo,add")))
+            await made.mount(stdio("talkative srv", TALKATIVE, *fixtures.light_stdio("--tools", "echo,rpc_error")))
             await made.mount(stdio("crashing srv", CRASHING))
             await made.mount(
                 {
@@ -135,6 +135,8 @@ async def test_t_proj_1_t_sec_3_no_canary_leaves_the_computer_by_wire_log_error_
             said.append(await server.ask("client:get_resources", {**request, "mcp_server": "talkative_srv"}))
             call = {**request, "tool_name": "talkative_srv__echo", "params": {"text": "hello"}, "timeout": 5}
             said.append(await server.ask("client:tool_call", call))
+            refused = {"tool_name": "talkative_srv__rpc_error", "params": {"message": f"the key {HOOKED} is unknown"}}
+            said.append(await server.ask("client:tool_call", {**call, **refused, "req_id": "r2"}))
             diagnostics = msgspec.json.encode(await made.diagnostics()).decode()
             for work in (
                 made.control("crashing_srv", "restart"),
@@ -159,6 +161,7 @@ async def test_t_proj_1_t_sec_3_no_canary_leaves_the_computer_by_wire_log_error_
     assert "starting with [REDACTED] [REDACTED]" in emitted["disk"]
     assert "bad key [REDACTED] and [REDACTED]" in diagnostics
     assert "hello" in emitted["wire and errors"]
+    assert "the key [REDACTED] is unknown" in emitted["wire and errors"]
     assert "${input:typed}" in emitted["wire and errors"]
     found = [
         (place, canary)

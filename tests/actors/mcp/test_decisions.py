@@ -450,12 +450,12 @@ class TestOutcomes:
     def test_each_failure_says_what_is_known(
         self, failure: RequestFailed, ended: str, executed: str, code: int | None
     ) -> None:
-        told = outcome.failed(failure)
+        told = outcome.failed(failure, "x")
         assert (told.ended, told.executed, told.error_code) == (ended, executed, code)
 
     @spec("W-ERR-6", "DEC-16")
     def test_where_an_endpoint_redirects_to_is_not_for_agents(self) -> None:
-        told = outcome.failed(RedirectRefused("http://10.0.0.5:8080/mcp"))
+        told = outcome.failed(RedirectRefused("http://10.0.0.5:8080/mcp"), "to http://10.0.0.5:8080/mcp")
         assert "redirects" in told.text
         assert "10.0.0.5" not in told.text
 
