@@ -65,6 +65,12 @@ def _options(folder: str) -> Any:
     """Options under which everything happens in `folder`: what is the user's is neither read nor written."""
     from ..actors.reconcile.options import RuntimeOptions  # noqa: PLC0415
 
-    places = {name: os.path.join(folder, name) for name in ("home", "user_config_dir", "state_dir", "blob_cache_root")}
-    # Long enough for a cold interpreter to import the package the sample server is written with.
-    return RuntimeOptions(start_wait_s=READY_LIMIT, project_root=folder, **places)
+    return RuntimeOptions(
+        home=os.path.join(folder, "home"),
+        user_config_dir=os.path.join(folder, "config"),
+        state_dir=os.path.join(folder, "state"),
+        blob_cache_root=os.path.join(folder, "blobs"),
+        project_root=folder,
+        # Long enough for a cold interpreter to import the package the sample server is written with.
+        start_wait_s=READY_LIMIT,
+    )
