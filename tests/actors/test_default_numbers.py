@@ -54,6 +54,11 @@ SOCKET = SocketSettings(computer="pc")
         pytest.param(SKILLS.parallel_reads, 4, marks=pytest.mark.spec("D-20")),
         pytest.param(BLOCK_BYTES, 64 * KIB, marks=pytest.mark.spec("D-21")),
         pytest.param(SKILLS.own_write_quiet, 2.0, marks=pytest.mark.spec("D-22")),
+        pytest.param(
+            SkillSettings(home="/home", watch_polling=True).own_quiet() - SKILLS.settle_longest,
+            5.0,
+            marks=pytest.mark.spec("D-22"),
+        ),
         pytest.param(SKILLS.poll_interval, 1.0, marks=pytest.mark.spec("D-23")),
         pytest.param((protocol.CHUNK_CEILING, SKILLS.slice_max), (640 * KIB,) * 2, marks=pytest.mark.spec("D-24")),
         pytest.param((BLOBS.parallel_reads, SKILLS.slice_readers), (8, 8), marks=pytest.mark.spec("D-25")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -233,6 +234,27 @@ async def test_t_sync_4_a_sync_that_changes_the_roots_changes_the_list_and_tells
         assert await names(stack) == ["of-two"]
         await until_told(stack, stack.computer.sync_config(config(skills=[])))
         assert await names(stack) == []
+
+
+@pytest.mark.spec("C-SEC-19", "C-SKILL-68", "C-SKILL-48")
+async def test_no_settings_file_adds_a_root_or_frees_a_forbidden_name(tmp_path: Path, own_places: Path) -> None:
+    user_skill(own_places / "home", "mine", {".env": "S=1", "id_rsa": "key"})
+    user_skill(tmp_path / "trap", "sneaked")
+    roots, freed = [str(tmp_path / "trap" / "user")], ["nothing.txt"]
+    settings = {
+        **dict.fromkeys(("skills", "skillRoots", "skill_roots", "skillMountRoots", "skill_mount_roots"), roots),
+        **dict.fromkeys(("forbiddenSkillFiles", "forbidden_skill_files"), freed),
+        "home": str(tmp_path / "trap"),
+    }
+    files = [tmp_path / "project" / ".tfrobot" / name for name in ("settings.json", "settings.local.json")]
+    for file in (*files, tmp_path / "settings" / "settings.json"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(settings))
+    places = {"user_config_dir": str(tmp_path / "settings"), "project_root": str(tmp_path / "project")}
+    async with open_stack(config(), runtime=options(home=str(own_places / "home"), **places)) as stack:
+        await until_listed(stack, "mine")
+        for name in (".env", "id_rsa"):
+            assert (await refusal(stack, "mine", name))["details"]["reason"] == "forbidden"
 
 
 @pytest.mark.spec("C-SKILL-48", "R-CORE-1")
