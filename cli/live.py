@@ -63,6 +63,7 @@ OPERATIONS: Mapping[str, Act] = {
     "server.restart": lambda computer, words: computer.control(words["bundle_id"], "restart"),
     "server.pending": lambda computer, _: computer.manage.pending(),
     "server.approve": lambda computer, words: computer.manage.approve(words["bundle_id"]),
+    "server.accept_tools": lambda computer, words: computer.manage.accept_tools(words["bundle_id"]),
     "server.deny": lambda computer, words: computer.manage.deny(words["bundle_id"]),
     "server.authorize": lambda computer, words: computer.manage.authorize(words["bundle_id"]),
     "server.approve_all": lambda computer, _: computer.manage.approve_all(),

@@ -95,6 +95,12 @@ async def deny(work: Work, token: Token) -> None:
     await _act(work, "deny", "is denied", token)
 
 
+@command(mcp, "accept-tools")
+async def accept_tools(work: Work, token: Token) -> None:
+    """Take the tools of a server as they are now, those included that are held because they changed."""
+    await _act(work, "accept_tools", "is taken with its tools as they are", token)
+
+
 @command(mcp)
 async def authorize(work: Work, token: Token) -> None:
     """Have a server of a running Computer authorized, in a browser of the machine it runs on."""

@@ -38,7 +38,7 @@ from ...wire.messages.management import (
 )
 from ...wire.messages.mcp import ServerStatus
 from ...wire.messages.projection import ChangeResult, GetProjectionStatus, PendingApproval
-from ...wire.messages.servers import ListServers, RemoveServer, ServerView, SwitchServer
+from ...wire.messages.servers import AcceptTools, ListServers, RemoveServer, ServerView, SwitchServer
 from ..plugins.manage import ManagePlugins
 
 R = TypeVar("R")
@@ -82,7 +82,7 @@ class Manage:
             ConflictError: Its variable is another input's (`env_name_collision`), or the file is held or another.
             PolicyError: Policy defines this id.
         """
-        message = DefineInput(Attachment(to_json(dict(definition))), scope, expected_revision)
+        message = DefineInput(given(definition, "definition"), scope, expected_revision)
         return await self._operate(message, mutates=True)
 
     async def undefine_input(self, input_id: str) -> ManagementResult:
@@ -110,7 +110,7 @@ class Manage:
             ConfigValidationError: There is no such input (`unknown_input`), or the value does not fit.
             InvalidSelectionError: It is no option.
         """
-        message = SetInput(input_id, Attachment(to_json(value)), for_run)
+        message = SetInput(input_id, given({"value": value}, "value"), for_run)
         return await self._operate(message, mutates=True)
 
     async def unset_input(self, input_id: str) -> ManagementResult:
@@ -173,7 +173,7 @@ class Manage:
             ConflictError: The name is another server's in that file (`name_taken`), or the file is held or another.
             PolicyError: Policy declares this identity.
         """
-        message = DeclareServer(Attachment(to_json(dict(server))), scope, expected_revision)
+        message = DeclareServer(given(server, "server"), scope, expected_revision)
         return await self._operate(message, mutates=True)
 
     async def servers(self) -> tuple[ServerView, ...]:
@@ -200,6 +200,10 @@ class Manage:
         """
         return await self._operate(SwitchServer(bundle_id, False), mutates=True)
 
+    async def accept_tools(self, bundle_id: str) -> ManagementResult:
+        """Takes the tools of a server as they are now; those held because they changed are shown (F-117)."""
+        return await self._operate(AcceptTools(bundle_id), mutates=True)
+
     # -- settings and files -----------------------------------------------------------------
 
     async def settings(self, scope: ShownScope = "merged") -> SettingsView:
@@ -217,7 +221,7 @@ class Manage:
             ConfigValidationError, PolicyError: The change holds what does not belong there, or policy decides it.
             ConflictError: The file is held by another process, or is another one.
         """
-        message = ChangeSettings(scope, Attachment(to_json(dict(patch))), expected_revision)
+        message = ChangeSettings(scope, given(patch, "patch"), expected_revision)
         return await self._operate(message, mutates=True)
 
     async def reload(self) -> ManagementResult:
@@ -227,6 +231,21 @@ class Manage:
     async def pending_differences(self) -> dict[str, str]:
         """What `reload` would absorb: each file, and whether it was added, changed or removed."""
         return (await self._operate(GetPendingDifferences(), mutates=False)).files
+
+
+def given(value: Mapping[str, Any], what: str) -> Attachment:
+    """An object that a caller passed, as the JSON it has to be.
+
+    Raises:
+        ConfigValidationError: It is none, or holds what has no JSON (`bad_json`); does not quote it.
+    """
+    if not isinstance(value, Mapping):
+        raise ConfigValidationError(f"{what} must be an object", code="wrong_type", field=what)
+    try:
+        return Attachment(to_json(dict(value)))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        name = type(error).__name__
+        raise ConfigValidationError(f"{what} holds what has no JSON ({name})", code="bad_json", field=what) from None
 
 
 def values_of(view: SettingsView) -> dict[str, Any]:

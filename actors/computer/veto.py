@@ -38,7 +38,7 @@ from ...wire.messages.plugins import (
     UninstallPlugin,
 )
 from ...wire.messages.projection import ControlServer, MountServer, SyncConfig, UnmountServer
-from ...wire.messages.servers import RemoveServer, SwitchServer
+from ...wire.messages.servers import AcceptTools, RemoveServer, SwitchServer
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +50,7 @@ _NAMES: Mapping[type[Message], str] = {
     DeclareServer: "server.declare",
     RemoveServer: "server.remove",
     AuthorizeServer: "server.authorize",
+    AcceptTools: "server.accept_tools",
     DefineInput: "input.define",
     UndefineInput: "input.undefine",
     SetInput: "input.set",

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 from urllib.parse import urlsplit
-from urllib.request import proxy_bypass_environment
 
 import httpx2
 import msgspec
@@ -174,11 +173,17 @@ def _store(pieces: Iterator[bytes], file: BinaryIO, transfer: Transfer, stop: St
 def _transport(url: str, environ: Mapping[str, str]) -> httpx2.HTTPTransport:
     host = urlsplit(url).hostname or ""
     proxy = environ.get("https_proxy") or environ.get("HTTPS_PROXY")
-    skipped = {"no": environ.get("no_proxy") or environ.get("NO_PROXY") or ""}
-    if url.startswith("http:") or is_loopback(host) or proxy_bypass_environment(host, skipped):
+    direct = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    if url.startswith("http:") or is_loopback(host) or goes_direct(host, direct):
         proxy = None
     trust = ssl.create_default_context(cafile=environ.get("SSL_CERT_FILE"), capath=environ.get("SSL_CERT_DIR"))
     return httpx2.HTTPTransport(verify=trust, proxy=proxy)
+
+
+def goes_direct(host: str, exceptions: str) -> bool:
+    """Whether a host is among those for which no proxy is to be used: `*`, names, and domains they end in. Pure."""
+    names = (one.strip().lstrip(".").lower() for one in exceptions.split(","))
+    return any(name and (name == "*" or host.lower() == name or host.lower().endswith("." + name)) for name in names)
 
 
 def _root_of(tree: Path) -> Path:

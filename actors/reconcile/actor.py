@@ -53,6 +53,7 @@ from .lanes import Lanes
 from .loading import Loaded, load_all, places_for, settings_of, with_plugins
 from .management import may_not_run
 from .options import RuntimeOptions, unreachable
+from .pinning.desk import PinDesk
 from .plan import Plan, plan
 from .rendering import Renderer
 from .resolution import Chain
@@ -70,7 +71,7 @@ _GATE_SLACK = 15.0
 """Seconds a start may need beyond its own budget to be given up, before its place is taken back."""
 
 
-class ReconcileActor(Following, PluginDesk, ServerDesk, InputDesk):
+class ReconcileActor(Following, PluginDesk, ServerDesk, InputDesk, PinDesk):
     """Owner of one Computer's server set.
 
     Args:
@@ -146,6 +147,7 @@ class ReconcileActor(Following, PluginDesk, ServerDesk, InputDesk):
             loaded = await self._recovered(self._held.config, loaded, boot=True)
         elif "skills" in self._slices:
             self.tasks.start_soon(self.ask_for_skills, name="skills")
+        await self.take_up_pins()
         kept = self._keeper.children()
         self._adopt(self._composition.compose(self._held.config, self._held.mounts, loaded))
         self._committer.mark()
@@ -174,6 +176,7 @@ class ReconcileActor(Following, PluginDesk, ServerDesk, InputDesk):
                 *self._composition.picture.findings,
                 *self._committer.notes,
                 *self._held.facts.notes(),
+                *self._held.pins.notes,
                 *self._strays(),
             ),
             self._committer.filled,

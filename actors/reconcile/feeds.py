@@ -36,7 +36,7 @@ def feeds(
     """
 
     def tools() -> tuple[Any, ...]:
-        return tool_slice(held.servers, held.facts, policies())
+        return tool_slice(held.servers, held.facts, policies(), held.pins)
 
     def by_id() -> tuple[Any, ...]:
         return resource_slice(held.servers, held.facts, sorted(held.servers))

@@ -15,6 +15,7 @@ from .candidates import Value
 from .computer_config import ComputerConfig
 from .inputs import Definition
 from .loading import Loaded
+from .pinning.board import Pinboard
 from .policies import Placement
 from .scopes.settings import Settings
 from .server_entry import ServerEntry
@@ -43,6 +44,7 @@ class Held(msgspec.Struct):
         registry: Secrets resolved for servers, while in use (R-INPUT-23); never shown.
         run_values: Values of inputs set for this run, by resolved id; never shown.
         tokens: Authorizations at servers that no other store keeps; never shown.
+        pins: Tools as they were when they were pinned (F-117).
         asked: Approvals that somebody was asked for, by bundle_id: the fingerprint of what was shown.
     """
 
@@ -63,6 +65,7 @@ class Held(msgspec.Struct):
     registry: SecretRegistry = msgspec.field(default_factory=SecretRegistry)
     run_values: dict[str, Value] = {}
     tokens: dict[str, str] = {}
+    pins: Pinboard = msgspec.field(default_factory=Pinboard)
     asked: dict[str, str] = {}
 
     def __repr__(self) -> str:

@@ -14,9 +14,11 @@ import msgspec
 
 from ...wire.messages.mcp import CallLimits, HealthCheck, ReconnectPolicy
 from .findings import Findings, member
+from .pinning.board import Mode
 
 Placement = Literal["inline", "process", "external"]
 PLACEMENTS = ("inline", "process", "external")
+PIN_MODES = ("off", "warn", "hold")
 GROUPS = ("health_check", "reconnect", "limits")
 GROUP_SPELLINGS: Mapping[str, str] = {
     "healthCheck": "health_check",
@@ -34,7 +36,7 @@ class _Rule(msgspec.Struct, frozen=True):
     """What one field may hold; `low` is allowed itself unless `above`."""
 
     default: Any
-    kind: Literal["flag", "number", "integer", "intensity", "placement"]
+    kind: Literal["flag", "number", "integer", "intensity", "placement", "pinning"]
     low: float = 0.0
     above: bool = False
     nullable: bool = False
@@ -62,17 +64,19 @@ RULES: Mapping[str, Mapping[str, _Rule]] = {
         "idle_timeout_secs": _Rule(None, "number", above=True, nullable=True),
         "retry_safe_tools": _Rule(False, "flag"),
         "placement": _Rule("inline", "placement"),
+        "pin_tools": _Rule(None, "pinning", nullable=True),
     },
 }
 
 
 class ServerPolicies(msgspec.Struct, frozen=True):
-    """The settled policies of one server."""
+    """The settled policies of one server. Without a word on `pin_tools` its approval decides (`pin_mode`)."""
 
     health: HealthCheck = HealthCheck()
     reconnect: ReconnectPolicy = ReconnectPolicy()
     limits: CallLimits = CallLimits()
     placement: Placement = "inline"
+    pin_tools: Mode | None = None
 
 
 def read_group(raw: object, group: str, path: str, findings: Findings) -> dict[str, Any]:
@@ -186,6 +190,7 @@ def settle(layers: Iterable[Layer]) -> ServerPolicies:
             retry_safe_tools=value("limits", "retry_safe_tools"),
         ),
         placement=value("limits", "placement"),
+        pin_tools=value("limits", "pin_tools"),
     )
 
 
@@ -193,8 +198,9 @@ def _fault(rule: _Rule, value: object) -> str | None:
     match rule.kind:
         case "flag":
             return None if isinstance(value, bool) else "must be a boolean"
-        case "placement":
-            return None if value in PLACEMENTS else f"must be one of {', '.join(PLACEMENTS)}"
+        case "placement" | "pinning":
+            choices = PLACEMENTS if rule.kind == "placement" else PIN_MODES
+            return None if value in choices else f"must be one of {', '.join(choices)}"
         case "intensity":
             return _intensity_fault(value)
     whole = rule.kind == "integer"

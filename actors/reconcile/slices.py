@@ -11,10 +11,15 @@ from ...wire.codec import Attachment
 from ...wire.loopback import is_loopback_url
 from ...wire.messages.channels import ResourceSlice
 from ...wire.messages.tools import ServerTools, ToolPolicy
+from .approval.fingerprint import fingerprint_of
+from .pinning.board import Mode, Pinboard
 from .policies import ServerPolicies
 from .server_entry import ServerEntry
 from .server_facts import ServerFacts
 from .server_set import ServerSet, SetEntry
+
+APPROVED_STEPS = (5, 6)
+"""Steps of the gate at which somebody's approval let a server run (R-GATE-2)."""
 
 
 def tool_policy(member: SetEntry, policies: ServerPolicies) -> ToolPolicy:
@@ -33,16 +38,32 @@ def tool_policy(member: SetEntry, policies: ServerPolicies) -> ToolPolicy:
 
 
 def tool_slice(
-    servers: ServerSet, facts: ServerFacts, policies: Mapping[str, ServerPolicies]
+    servers: ServerSet, facts: ServerFacts, policies: Mapping[str, ServerPolicies], pins: Pinboard | None = None
 ) -> tuple[ServerTools, ...]:
-    """What `tools` answers from, ordered by bundle_id; disabled servers are in it so that their names are refused."""
+    """What `tools` answers from, ordered by bundle_id; disabled servers are in it so that their names are refused.
+
+    Args:
+        pins: Tools as they were approved; those it holds are left out.
+    """
     slices = []
+    pins = pins or Pinboard()
     for bundle_id in sorted(servers):
         listing, connected = facts.tools(bundle_id)
         member = servers[bundle_id]
-        policy = tool_policy(member, policies.get(bundle_id, ServerPolicies()))
-        slices.append(ServerTools(policy, Attachment(listing), connected and member.may_run))
+        known = policies.get(bundle_id, ServerPolicies())
+        mode = pin_mode(member, known)
+        if mode != "off":
+            listing = pins.shown(bundle_id, fingerprint_of(member.entry), mode, listing, current=connected)
+        slices.append(ServerTools(tool_policy(member, known), Attachment(listing), connected and member.may_run))
+    pins.keep_only(bundle_id for bundle_id in servers if pin_mode(servers[bundle_id], policies.get(bundle_id)) != "off")
     return tuple(slices)
+
+
+def pin_mode(member: SetEntry, policies: ServerPolicies | None) -> Mode:
+    """What becomes of tools that changed: what settings say, else a note if a person let the server run (F-117)."""
+    if policies is not None and policies.pin_tools is not None:
+        return policies.pin_tools
+    return "warn" if member.step in APPROVED_STEPS else "off"
 
 
 def resource_slice(servers: ServerSet, facts: ServerFacts, order: Iterable[str]) -> tuple[ResourceSlice, ...]:

@@ -51,3 +51,9 @@ class SwitchServer(Ask[ManagementResult]):
 
     bundle_id: str
     enabled: bool
+
+
+class AcceptTools(Ask[ManagementResult]):
+    """Pins the tools of a server as they are listed now; those that were held are shown from then on (F-117)."""
+
+    bundle_id: str

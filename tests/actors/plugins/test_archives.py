@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from smcp_runtime.actors.plugins import archives, operations
-from smcp_runtime.actors.plugins.archives import archive_form
+from smcp_runtime.actors.plugins.archives import archive_form, goes_direct
 from smcp_runtime.actors.plugins.git import Git
 from smcp_runtime.wire.errors import ConfigValidationError, NetworkError, SmcpError
 from support.certificates import self_signed
@@ -91,6 +91,20 @@ def declared(home: Home, url: str) -> None:
 )
 def test_the_end_of_its_path_makes_a_url_one_of_an_archive(url: str, form: str | None) -> None:
     assert archive_form(url) == form
+
+
+@pytest.mark.parametrize(
+    ("host", "exceptions", "direct"),
+    [
+        ("a.example", "", False),
+        ("a.example", "*", True),
+        ("a.example", "b.example, .example", True),
+        ("A.Example", "a.example", True),
+        ("nota.example", "a.example", False),
+    ],
+)
+def test_a_proxy_is_left_out_for_whom_the_environment_says(host: str, exceptions: str, direct: bool) -> None:
+    assert goes_direct(host, exceptions) is direct
 
 
 @spec("R-PLUGIN-2")
