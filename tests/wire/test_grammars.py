@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from urllib.parse import quote
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from smcp_runtime.wire.dpe_uri import DpeUri, InvalidDpeUri, parse_dpe_uri
 from smcp_runtime.wire.skill_name import skill_kind
@@ -89,3 +94,48 @@ def test_the_number_of_segments_decides_the_kind(name: str, kind: str) -> None:
 )  # fmt: skip
 def test_names_outside_the_grammar_have_no_kind(name: str) -> None:
     assert skill_kind(name) is None
+
+
+REASONS = {
+    "malformed uri", "invalid scheme", "query not allowed", "fragment not allowed", "missing host", "invalid host",
+    "missing doc-ref", "invalid segment", "invalid sub-path", "invalid page index",
+}  # fmt: skip
+segments = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20).filter(
+    lambda segment: segment not in (".", "..")
+)
+tails = st.one_of(
+    st.just((None, None)), st.tuples(st.integers(0, 2**31 - 1), st.none()), st.tuples(st.none(), segments)
+)
+
+
+@pytest.mark.spec("C-DOC-2")
+@given(segments, tails)
+def test_what_is_escaped_is_read_back(doc_ref: str, tail: tuple[int | None, str | None]) -> None:
+    page, element_id = tail
+    uri = f"dpe://host/{quote(doc_ref, safe='')}"
+    if page is not None:
+        uri += f"/pages/{page}"
+    if element_id is not None:
+        uri += f"/elements/{quote(element_id, safe='')}"
+    assert parse_dpe_uri(uri) == DpeUri("host", doc_ref, page, element_id)
+
+
+@pytest.mark.spec("C-DOC-3")
+@given(st.one_of(st.text(), st.text("dpe:/?#@%.2fF0 agselmnt", max_size=30).map("dpe://".__add__)))
+def test_any_text_is_a_uri_or_breaks_a_rule_that_has_a_name(text: str) -> None:
+    found: DpeUri | str
+    try:
+        found = parse_dpe_uri(text)
+    except InvalidDpeUri as refused:
+        found = refused.reason
+    assert found in REASONS if isinstance(found, str) else found.host and found.doc_ref not in ("", ".", "..")
+
+
+@pytest.mark.spec("C-SKILL-1", "C-SKILL-2", "C-SEC-10")
+@given(st.one_of(st.text(max_size=80), st.text("amcp1-:_./\\ \n\0A", max_size=80)))
+def test_a_name_of_any_kind_holds_nothing_that_a_path_is_made_of(name: str) -> None:
+    kind = skill_kind(name)
+    assert (kind is None) or (name.count(":") == ("user", "marketplace", "mcp").index(kind))
+    if kind is not None:
+        assert re.fullmatch(r"[A-Za-z0-9_:-]{1,1024}", name)
+        assert len(name.rpartition(":")[2]) <= 64
