@@ -203,9 +203,12 @@ class Stage:
     def complaints(self) -> list[str]:
         """What the Computer wrote to stderr of exceptions nobody caught."""
         assert self._computer is not None
-        lines = self._computer.errors
-        found = [number for number, line in enumerate(lines) if "Traceback" in line or "never retrieved" in line]
-        return ["\n".join(lines[number : number + CONTEXT]) for number in found]
+        lines, found, after = self._computer.errors, [], 0
+        for number, line in enumerate(lines):
+            if number >= after and ("Traceback" in line or "never retrieved" in line):
+                after = number + CONTEXT
+                found.append("\n".join(lines[number:after]))
+        return found
 
     async def close(self) -> None:
         """Ends the Computer with its stdin."""

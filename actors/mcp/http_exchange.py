@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 
 import httpx2
 
+from ...wire.errors import SmcpError
 from ...wire.messages.mcp import LaunchPlan
 from .failures import ConnectionLost, RedirectRefused, RequestFailed, UpstreamFailed
 from .refusal import authorization_signal
@@ -50,13 +51,19 @@ async def exchange(
     Raises:
         RedirectRefused: It leads to another origin, changes the method, or does not end.
         ConnectionLost: The client has been closed.
+        UpstreamFailed: The authorization for it could not be looked up.
         httpx2.TransportError: The exchange failed.
     """
     if client.is_closed:
         raise ConnectionLost("the connection is being closed", sent=False)
     request = client.build_request(method, url, headers=dict(headers), content=body)
     for _ in range(REDIRECTS + 1):
-        response = await client.send(request, stream=True)
+        try:
+            response = await client.send(request, stream=True)
+        except SmcpError as error:
+            # Raised by our authorization alone, before anything is sent or after a refusal for want of it: a worker
+            # asks its Computer for it, which may be gone.
+            raise UpstreamFailed(f"its authorization could not be looked up ({error.code})", sent=False) from error
         try:
             onward = response.next_request
             if onward is None:

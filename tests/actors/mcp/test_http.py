@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 from aiohttp import web
 
-from smcp_runtime.wire.errors import PeerError
+from smcp_runtime.actors.mcp.opener import Opener
+from smcp_runtime.wire.errors import ActorLost, PeerError
 from smcp_runtime.wire.messages.mcp import (
     HealthCheck,
     LaunchPlan,
@@ -497,3 +499,30 @@ class redirecting:
 
     async def __aexit__(self, *_: object) -> None:
         await self._runner.cleanup()
+
+
+class Fickle(httpx2.Auth):
+    """An authorization that is kept elsewhere, where nobody answers while it is `gone`."""
+
+    gone = False
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        if self.gone:
+            raise ActorLost("the hub closes")
+        yield request
+
+
+@both
+@spec("DEC-10")
+async def test_a_call_whose_authorization_cannot_be_looked_up_ends_at_once_as_not_executed(
+    host: Host, server: HttpServer, transport: str
+) -> None:
+    auth = Fickle()
+    host.opener = Opener(credentials=lambda _: auth)
+    await host.start(plan(server, transport))
+    auth.gone = True
+    with anyio.fail_after(1):
+        ended = await host.call("web", "echo", {"text": "hello"})
+    assert (ended.ended, ended.executed) == ("failed", "no")
+    auth.gone = False
+    assert text_of(await host.call("web", "echo", {"text": "hello"})) == "hello"
