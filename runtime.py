@@ -25,7 +25,7 @@ from .actors.computer.channels import SKILLS
 from .actors.computer.conduct import CHANGE_LIMIT
 from .actors.computer.crew import RECONCILE, SOCKET, STATUS_LIMIT, Crew
 from .actors.computer.documents import Documents
-from .actors.computer.manage import Manage, partial_failure
+from .actors.computer.manage import Manage, given, partial_failure
 from .actors.computer.veto import refuse_vetoed
 from .actors.reconcile import directories
 from .actors.reconcile.computer_config import (
@@ -38,8 +38,6 @@ from .actors.reconcile.computer_config import (
 from .actors.reconcile.held import Held
 from .actors.reconcile.options import RuntimeOptions, settle
 from .actors.socket.credentials import Credentials
-from .wire.base import to_json
-from .wire.codec import Attachment
 from .wire.errors import ConfigValidationError, Finding, ShutdownError
 from .wire.messages.mcp import ServerStatus
 from .wire.messages.projection import ChangeResult, ControlServer, MountServer, SyncConfig, UnmountServer
@@ -192,7 +190,7 @@ class Computer(Documents):
         """
         parsed = parse_computer_config(config)
         new = parsed.config
-        message = SyncConfig(Attachment(to_json(canonical(new))))
+        message = SyncConfig(given(canonical(new), "config"))
         async with self._operation("sync_config", interruptible=True):
             await refuse_vetoed(self._veto, message)
             verdict = self._admit("sync_config")
@@ -217,7 +215,7 @@ class Computer(Documents):
 
     async def mount(self, server: Mapping[str, Any]) -> ChangeResult:
         """Adds or replaces one server until the Computer stops (R-CORE-9)."""
-        return await self._manage(MountServer(Attachment(to_json(dict(server)))))
+        return await self._manage(MountServer(given(server, "server")))
 
     async def unmount(self, bundle_id: str) -> ChangeResult:
         """Removes a mounted server."""

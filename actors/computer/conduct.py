@@ -14,7 +14,7 @@ from typing import TypeVar
 from ...bus import Bus, Meter, Observer
 from ...wire.diagnostics import Diagnostics
 from ...wire.envelope import Address
-from ...wire.errors import ConflictError, Failure, Finding, SmcpError, to_failure
+from ...wire.errors import ConfigValidationError, ConflictError, Failure, Finding, SmcpError, to_failure
 from ...wire.lifecycle import RUNNING, Operation, Phase, State, Verdict, admit
 from ...wire.message import Ask
 from ...wire.messages.plugins import WorkMoved
@@ -170,6 +170,8 @@ class Conduct:
                 async with self._turns.take("manage"):
                     self._admit("manage")
             done = await self._ask(RECONCILE, message, limit)
+        except UnicodeEncodeError:
+            raise ConfigValidationError("half a character can be told nobody", code="half_character") from None
         except SmcpError as error:
             self._failed("manage", error)
             raise

@@ -110,7 +110,7 @@ class Manage:
             ConfigValidationError: There is no such input (`unknown_input`), or the value does not fit.
             InvalidSelectionError: It is no option.
         """
-        message = SetInput(input_id, given({"value": value}, "value"), for_run)
+        message = SetInput(input_id, json_of(value, "value"), for_run)
         return await self._operate(message, mutates=True)
 
     async def unset_input(self, input_id: str) -> ManagementResult:
@@ -241,8 +241,13 @@ def given(value: Mapping[str, Any], what: str) -> Attachment:
     """
     if not isinstance(value, Mapping):
         raise ConfigValidationError(f"{what} must be an object", code="wrong_type", field=what)
+    return json_of(dict(value), what)
+
+
+def json_of(value: Any, what: str) -> Attachment:
+    """As `given`, for any value."""
     try:
-        return Attachment(to_json(dict(value)))
+        return Attachment(to_json(value))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         name = type(error).__name__
         raise ConfigValidationError(f"{what} holds what has no JSON ({name})", code="bad_json", field=what) from None

@@ -21,7 +21,7 @@ from .composition import Composition, Picture
 from .computer_config import ComputerConfig
 from .findings import item, member
 from .held import Held
-from .inputs import Definition, default_of
+from .inputs import default_of
 from .loading import load_all, settings_of
 from .options import RuntimeOptions
 from .placeholders import references
@@ -51,7 +51,7 @@ def preview(config: ComputerConfig, options: RuntimeOptions) -> Preview:
     pending = pending_approvals(
         picture.servers.values(), picture.rules, picture.loaded.approved, picture.base.plugin_of
     )
-    problems = [*_undefined(picture), *_never_replaced(picture.shown.values())]
+    problems = [*_undefined(picture), *_never_replaced(picture)]
     return Preview(picture, pending, tuple(problems))
 
 
@@ -74,14 +74,15 @@ def _undefined(picture: Picture) -> Iterator[Finding]:
                 )
 
 
-def _never_replaced(definitions: Any) -> Iterator[Finding]:
-    definition: Definition
-    for definition in definitions:
+def _never_replaced(picture: Picture) -> Iterator[Finding]:
+    for input_id, definition in picture.shown.items():
         default = default_of(definition)
         if isinstance(default, str) and references(default):
-            place = f"inputs.{definition.id}.default"
+            place = f"inputs.{input_id}.default"
             reason = "holds a placeholder, and values of inputs are never searched for placeholders"
-            yield Finding(place, reason, code="placeholder_in_default")
+            definer = picture.definer_of(input_id)
+            source = None if definer is None else definer.declaration.label
+            yield Finding(place, reason, code="placeholder_in_default", source=source)
 
 
 def _places(tree: Any, input_id: str, path: str) -> Iterator[str]:

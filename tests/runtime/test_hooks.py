@@ -13,7 +13,7 @@ import pytest
 from smcp_runtime.actors.computer.veto import question_about
 from smcp_runtime.runtime import Computer
 from smcp_runtime.wire.codec import Attachment
-from smcp_runtime.wire.errors import PolicyError
+from smcp_runtime.wire.errors import ConfigValidationError, PolicyError
 from smcp_runtime.wire.messages.management import AnswerApproval, SetInput
 from smcp_runtime.wire.messages.plugins import InstallPlugin
 from smcp_runtime.wire.messages.projection import ControlServer
@@ -171,3 +171,25 @@ class TestFindings:
 
             await until(is_mended)
             assert not [line for line in (await made.diagnostics()).findings if "broken" in line]
+
+
+class TestArguments:
+    @spec("R-CFG-3", "R-ERR-1")
+    async def test_what_has_no_json_is_refused_without_being_quoted_and_harms_nobody(self, tmp_path: Path) -> None:
+        async with computer(tmp_path, config(inputs=[SECRET])) as made:
+            canary: Any = ["sk-canary", object()]
+            for operation in (
+                made.mount({"name": "srv", "command": canary}),
+                made.manage.declare({"name": "srv", "command": "x", "args": ["\ud800"]}),
+                made.manage.define_input(canary),
+                made.manage.set_input("token", "\udfff"),
+                made.manage.change_settings("user", {"sk-canary": canary}),
+                made.manage.approve("\ud800"),
+                made.control("\ud800", "start"),
+                made.mount(canary),
+            ):
+                with pytest.raises(ConfigValidationError) as caught:
+                    await operation
+                assert caught.value.code in ("bad_json", "half_character", "wrong_type")
+                assert "sk-canary" not in repr((caught.value, caught.value.__dict__))
+            assert {one.incarnation for one in (await made.diagnostics()).actors} == {1}

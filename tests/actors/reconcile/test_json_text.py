@@ -29,6 +29,27 @@ def test_broken_text_is_refused_with_its_label_and_place(text: bytes, place: str
     assert place in caught.value.message
 
 
+@spec("R-CFG-2")
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (b'{"a": ["\\ud83d"]}', "a[0] holds half a character"),
+        (b'{"\\uDE00": 1}', "$ holds half a character"),
+        (b'{"a": 1e999}', "what no computer can count"),
+        (b'{"a": -1e999}', "what no computer can count"),
+    ],
+)
+def test_what_no_text_and_no_number_can_hold_is_refused(text: bytes, place: str) -> None:
+    with pytest.raises(ConfigValidationError) as caught:
+        load(text, "desk.json")
+    assert caught.value.message.startswith("desk.json: ")
+    assert place in caught.value.message
+
+
+def test_a_whole_character_in_two_escapes_is_one() -> None:
+    assert load(b'{"a": "\\ud83d\\ude00"}', "desk.json") == {"a": "\N{GRINNING FACE}"}
+
+
 def test_a_byte_order_mark_is_no_fault() -> None:
     assert load(b'\xef\xbb\xbf{"a": 1}', "x") == {"a": 1}
 
