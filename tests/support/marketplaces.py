@@ -13,7 +13,7 @@ from smcp_runtime import fixtures
 
 from .tree import ROOT
 
-HARBOUR = ROOT / "fixtures" / "marketplaces" / "harbour"
+HARBOUR, GUILD = (ROOT / "fixtures" / "marketplaces" / name for name in ("harbour", "guild"))
 IDENTITY = ("-c", "user.name=harbour", "-c", "user.email=works@example.org", "-c", "commit.gpgsign=false")
 Files = Mapping[str, Any]
 

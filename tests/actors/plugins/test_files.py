@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,6 +18,8 @@ from smcp_runtime.actors.plugins.git import Git
 from smcp_runtime.actors.plugins.ids import parse_plugin_id
 from smcp_runtime.actors.plugins.store import catalog_path, legacy_path, plugin_path
 from smcp_runtime.actors.plugins.trees import remove_tree
+from smcp_runtime.actors.skills.discover import scan_plugins
+from smcp_runtime.actors.skills.forbidden import ForbiddenNames
 from smcp_runtime.wire.errors import (
     AuthError,
     ConfigValidationError,
@@ -25,7 +28,7 @@ from smcp_runtime.wire.errors import (
     PolicyError,
     SmcpError,
 )
-from support.marketplaces import catalog, fleet, harbour, plugin, skill, stdio, write
+from support.marketplaces import GUILD, Repository, catalog, fleet, harbour, plugin, skill, stdio, write
 from support.plugin_home import Home
 
 spec = pytest.mark.spec
@@ -661,6 +664,44 @@ def test_a_marketplace_in_the_published_layout_is_read_as_it_is(home: Home) -> N
     assert audit.version == "1.2.0"
     assert tides.containers == ("skills", "./extra")
     assert len(tides.version) == 40
+
+
+def test_the_layouts_that_published_marketplaces_have_are_read_as_they_are(home: Home) -> None:
+    """Several plugins of one root, folders of own and of others' plugins, folders and commits of other repositories."""
+    others = home.repository("others", plugin("ferry-desk", stdio("desk")), {"skills/rain/SKILL.md": skill("rain")})
+    commit = others.git("rev-parse", "HEAD")
+    guild = Repository(shutil.copytree(GUILD, home.root / "repositories/guild"))
+    manifest = guild.root / ".tfrobot-plugin/marketplace.json"
+    text = re.sub(r"https://git\.example\.org/[a-z-]+/[a-z]+\.git", others.url, manifest.read_text())
+    guild.commit({".tfrobot-plugin/marketplace.json": re.sub(r"(1{40}|2{40})", commit, text)})
+    home.declare(guild, "guild")
+    names = ("paper-work", "rope-work", "compass", "lanterns", "ferry-desk", "weather")
+    for name in names:
+        home.install(f"{name}@guild")
+        home.enable(f"{name}@guild")
+    found = home.boot()
+    assert list(found.catalogs.catalogs["guild"].marketplace.plugins) == list(names)
+    assert [(one.field, one.code) for one in found.findings] == [("plugins[6].source.source", "bad_choice")]
+    bundles = {bundle.plugin_id.plugin: bundle for bundle in home.active().bundles}
+    skills = {
+        name: {Path(one.ref.path).name for one in scan.skills}
+        for name, scan in zip(
+            bundles, scan_plugins(list(enumerate(home.active().skills)), ForbiddenNames()), strict=True
+        )
+    }
+    everything = {"charts", "knots", "signals"}
+    assert skills == {
+        "paper-work": everything,
+        "rope-work": everything,
+        "compass": {"bearing"},
+        "lanterns": set(),
+        "ferry-desk": {"work"},
+        "weather": {"rain"},
+    }
+    assert bundles["lanterns"].bundle_ids == ("guild_lantern_keeper",)
+    assert [one.id for one in bundles["lanterns"].inputs] == ["lanterns@guild/token"]
+    assert bundles["compass"].version == "0.3.0"
+    assert (bundles["ferry-desk"].version, bundles["weather"].version) == ("1.0.0", commit)
 
 
 def test_fifty_plugins_boot_with_everything_they_bring(home: Home) -> None:
