@@ -8,6 +8,8 @@ import msgspec
 
 from .line_splitter import MAX_LINE
 
+RETRY_DIGITS = 9
+"""Of a delay in milliseconds; more are no delay, and Python refuses to read very many."""
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
@@ -71,7 +73,7 @@ class SseParser:
             self._event = value.decode("utf-8", "replace")
         elif name == b"id" and b"\0" not in value:
             self._id = value.decode("utf-8", "replace")
-        elif name == b"retry" and value.isdigit():
+        elif name == b"retry" and value.isdigit() and len(value) <= RETRY_DIGITS:
             self._retry = int(value)
         return None
 

@@ -225,7 +225,8 @@ class StreamableConnection:
                 for event in parser.feed(chunk):
                     progress.last_id = event.id or progress.last_id
                     if event.retry is not None:
-                        progress.retry = min(event.retry / 1000, MAX_RETRY)
+                        # A server that asks for no delay at all would keep both of us busy with empty streams.
+                        progress.retry = max(FIRST_RETRY, min(event.retry / 1000, MAX_RETRY))
                     if event.event == "message" and event.data:
                         self._dispatcher.feed(event.data, request_id)
                 if request_id is not None and not self._dispatcher.is_waiting(request_id):

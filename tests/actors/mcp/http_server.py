@@ -26,6 +26,7 @@ class HttpServer:
         fault: Answers instead of the server where it wants to.
         listening: Whether there is a GET stream.
         sessions: Ids the server knows.
+        hurry: End each GET stream at once, and ask for it to be opened again without any delay.
         break_answers: End each answer stream after a first, empty event; the answer comes to whoever resumes it.
         hold: Do not even end that of a call; set when one is held.
     """
@@ -42,7 +43,7 @@ class HttpServer:
         self.deleted = 0
         self.gets = 0
         self.stream_answers = False
-        self.break_answers = False
+        self.hurry = self.break_answers = False
         self.hold: asyncio.Event | None = None
         self._owed: dict[str, bytes] = {}
         self.url = self.sse_url = ""
@@ -109,6 +110,9 @@ class HttpServer:
             return web.Response(status=404)
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
+        if self.hurry:
+            await response.write(b"retry: 0\n\n")
+            return response
         if (owed := self._owed.pop(request.headers.get("last-event-id", ""), None)) is not None:
             await response.write(b"data: " + owed + b"\n\n")
             return response

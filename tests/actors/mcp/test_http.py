@@ -146,6 +146,16 @@ class TestServing:
         notes = [note for note in (await host.status("web")).notes if "listening stream" in note]
         assert (notes, server.gets) == (["the server offers no listening stream"], 1)
 
+    async def test_a_server_that_wants_no_delay_between_empty_streams_gets_one(
+        self, host: Host, server: HttpServer
+    ) -> None:
+        server.hurry = True
+        await host.start(plan(server))
+        await host.eventually_true(lambda: server.gets)
+        before, began = server.gets, anyio.current_time()
+        await host.eventually_true(lambda: server.gets > before + 2)
+        assert anyio.current_time() - began > 0.2
+
     @spec("R-MCP-27")
     async def test_a_change_announced_on_the_listening_stream_is_listed(self, host: Host, server: HttpServer) -> None:
         await host.start(plan(server))

@@ -112,6 +112,10 @@ class TestEvents:
     def test_an_event_that_the_end_cuts_off_is_none(self) -> None:
         assert SseParser().feed(b"data: half\n") == []
 
+    @pytest.mark.parametrize("delay", [b"soon", b"-1", b"9" * 10_000])
+    def test_a_delay_that_is_none_is_passed_over(self, delay: bytes) -> None:
+        assert SseParser().feed(b"retry: " + delay + b"\ndata: x\n\n") == [SseEvent(b"x")]
+
     def test_an_event_beyond_the_limit_is_an_error(self) -> None:
         parser = SseParser(max_event=20)
         parser.feed(b"data: small\n\n")
