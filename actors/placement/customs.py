@@ -15,6 +15,7 @@ import msgspec
 
 from ...wire.codec import decode_message
 from ...wire.message import Message
+from ...wire.messages.channels import ResourcesRead
 from ...wire.messages.mcp import ResourcesListed, ResourceUpdated, ServerStatusChanged, ToolsListed
 from ...wire.messages.placement import GetGrant, KeepGrant, Serve, TakeSeat
 from ...wire.messages.projection import EndStart, GetLaunchPlan, GrantStart
@@ -33,7 +34,7 @@ _QUEUED: Final = ("tools", CallQueued.subject())
 _FACTS: Final = frozenset(
     kind.subject() for kind in (ServerStatusChanged, ToolsListed, ResourcesListed, ResourceUpdated)
 )
-_WANTED: Final = frozenset({ToolsRead.subject()})
+_WANTED: Final = frozenset({ResourcesRead.subject(), ToolsRead.subject()})
 _GRANT_KEY: Final = re.compile(r"oauth/([A-Za-z0-9_-]+)/[0-9a-f]{16}")
 
 

@@ -39,10 +39,10 @@ def feeds(
         return tool_slice(held.servers, held.facts, policies(), held.pins)
 
     def by_id() -> tuple[Any, ...]:
-        return resource_slice(held.servers, held.facts, sorted(held.servers))
+        return resource_slice(held.servers, held.facts, sorted(held.servers), policies())
 
     def as_declared() -> tuple[Any, ...]:
-        return resource_slice(held.servers, held.facts, order())
+        return resource_slice(held.servers, held.facts, order(), policies())
 
     def skills() -> tuple[Any, ...]:
         return (by_id(), tuple(sorted(held.servers)), skill_roots(), plugin_skills())

@@ -66,7 +66,9 @@ def pin_mode(member: SetEntry, policies: ServerPolicies | None) -> Mode:
     return "warn" if member.step in APPROVED_STEPS else "off"
 
 
-def resource_slice(servers: ServerSet, facts: ServerFacts, order: Iterable[str]) -> tuple[ResourceSlice, ...]:
+def resource_slice(
+    servers: ServerSet, facts: ServerFacts, order: Iterable[str], policies: Mapping[str, ServerPolicies]
+) -> tuple[ResourceSlice, ...]:
     """What the channels of resources answer from: servers that may run, in the given order."""
     slices = []
     for bundle_id in order:
@@ -84,15 +86,19 @@ def resource_slice(servers: ServerSet, facts: ServerFacts, order: Iterable[str])
                 subscribe=subscribe,
                 connected=connected,
                 session=session,
-                local=is_local(member.entry),
+                local=is_local(member.entry, policies.get(bundle_id, ServerPolicies())),
             )
         )
     return tuple(slices)
 
 
-def is_local(entry: ServerEntry) -> bool:
+def is_local(entry: ServerEntry, policies: ServerPolicies) -> bool:
     """Whether the server is a process here or behind a loopback URL (C-SKILL-27).
 
-    The URL counts as it is written: what a placeholder may turn into proves nothing.
+    What an external worker hosts runs wherever that worker is: neither its processes nor its
+    loopback are this machine's. The URL counts as it is written: what a placeholder may turn
+    into proves nothing.
     """
+    if policies.placement == "external":
+        return False
     return entry.type == "stdio" or is_loopback_url(entry.parameters.get("url", ""))

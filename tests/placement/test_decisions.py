@@ -139,6 +139,7 @@ class TestCustoms:
         claims = ("mcp/files", "worker/files", "mcp/mail", "tools", "reconcile")
         assert [customs.may_claim("w", address) for address in claims] == [True, True, False, False, False]
         assert customs.may_observe("w", "ToolsRead")
+        assert customs.may_observe("w", "ResourcesRead")
         assert not customs.may_observe("w", "ServerStatusChanged")
 
     @pytest.mark.parametrize("body", [b"", b"\x91", b"\xff" * 40, b"\x93\xa0\x01\x02"])
