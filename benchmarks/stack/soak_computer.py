@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import sys
 from typing import Any
 
@@ -99,6 +100,8 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    # A line for every call that fails would be all that its parent has to do.
+    logging.getLogger("smcp_runtime").setLevel(logging.ERROR)
     try:
         import uvloop
     except ImportError:
