@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 import stat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import pytest
 
-from smcp_runtime.cli.control import door, open_door
+from smcp_runtime.cli.control import door, managed, open_door
+from smcp_runtime.runtime import Computer
+from support.stack import options
+from support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -34,3 +39,25 @@ async def test_a_door_stays_in_a_folder_that_others_still_use(tmp_path: Path) ->
             pass
         assert door(tmp_path, "one").exists()
     assert not door(tmp_path, "one").parent.exists()
+
+
+async def test_whoever_hangs_up_calls_the_operation_off(tmp_path: Path) -> None:
+    """A Computer that fetches from a host which never answers is free again once the command was interrupted."""
+    silent = socket.create_server(("127.0.0.1", 0))
+    url = f"git://127.0.0.1:{silent.getsockname()[1]}/acme.git"
+    places = {name: str(tmp_path / name) for name in ("home", "user_config_dir", "state_dir", "project_root")}
+    (tmp_path / "project_root").mkdir()
+    computer = Computer.from_config({"name": "desk"}, options(**places, policy_source=str(tmp_path / "managed")))
+    told: list[Any] = []
+    with silent, anyio.fail_after(20):
+        async with computer, open_door(computer):
+            path = door(computer.home, "desk")
+            async with anyio.create_task_group() as group:
+                words = {"url": url, "trust": True}
+                group.start_soon(managed, path, "marketplace.add", words, told.append)
+                await until(lambda: bool(told))
+                group.cancel_scope.cancel()
+            assert await managed(path, "marketplace.list", {}) == []
+            assert (await managed(path, "marketplace.prune", {}))["changed"] is False
+            settings = tmp_path / "user_config_dir/settings.json"
+            await until(lambda: "acme" not in settings.read_text())
