@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,6 +35,9 @@ class SpoolFull(Exception):
 class Spool:
     """Contents by id below `root`, which is made on first use.
 
+    Threads that store take turns: each decides on what the one before left, so that together
+    they stay within the quota, and none collects what another just found (C-BLOB-32).
+
     Args:
         root: `<blob cache root>/.blobspool`.
         clock: Unix seconds.
@@ -43,6 +47,7 @@ class Spool:
         self._root = root
         self._quota = quota or Quota()
         self._clock = clock
+        self._changing = threading.Lock()
 
     def store(self, data: bytes, mime_type: str) -> str:
         """Keeps bytes and returns their content id; equal contents are kept once.
@@ -52,7 +57,8 @@ class Spool:
             OSError: The directory cannot be written to.
         """
         content_id = hashlib.sha256(data).hexdigest()
-        self._keep(self._root, content_id, data)
+        with self._changing:
+            self._keep(self._root, content_id, data)
         self._write(self._root, f"{content_id}.mime", f"{mime_type}\n".encode())
         return content_id
 
@@ -60,7 +66,8 @@ class Spool:
         """Keeps bytes as `dpe/<content id>` and returns the path. Raises as `store`. Spec: C-DOC-33."""
         content_id = hashlib.sha256(data).hexdigest()
         folder = self._root / "dpe"
-        self._keep(folder, content_id, data)
+        with self._changing:
+            self._keep(folder, content_id, data)
         return folder / content_id
 
     def open(self, content_id: str) -> tuple[int, int]:
@@ -86,8 +93,9 @@ class Spool:
 
     def collect(self) -> int:
         """Deletes what is due and abandoned drafts; how many contents went."""
-        chosen = evict(list(self._entries()), self._quota, self._clock())
-        self._delete(chosen.names)
+        with self._changing:
+            chosen = evict(list(self._entries()), self._quota, self._clock())
+            self._delete(chosen.names)
         self._sweep_drafts(STALE_DRAFT)
         return len(chosen.names)
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import anyio
@@ -14,7 +17,7 @@ import pytest
 
 from smcp_runtime.actors.blobs import Quota, UploadLimits
 from smcp_runtime.actors.blobs.landing import LandingRoot
-from smcp_runtime.actors.blobs.spool import STALE_DRAFT, TOUCH_EVERY, Spool
+from smcp_runtime.actors.blobs.spool import STALE_DRAFT, TOUCH_EVERY, Spool, SpoolFull
 from smcp_runtime.actors.blobs.upload_desk import UploadDesk
 from smcp_runtime.wire.errors import PeerError
 
@@ -79,6 +82,26 @@ class TestSpool:
         clock.now += 1
         self.read(spool, content)
         assert (tmp_path / "spool" / content).stat().st_mtime == clock.now
+
+    @pytest.mark.spec("C-BLOB-32")
+    def test_many_who_store_at_once_stay_within_the_quota_together(self, tmp_path: Path) -> None:
+        def slowly() -> float:
+            time.sleep(0.002)  # every thread is between its look and its deed at some time
+            return 1_000_000.0
+
+        spool = Spool(tmp_path / "spool", Quota(most_bytes=40), slowly)
+        together = Barrier(8)
+
+        def store(number: int) -> bool:
+            together.wait()
+            with suppress(SpoolFull):
+                return bool(spool.store(bytes([number]) * 10, "t"))
+            return False
+
+        with ThreadPoolExecutor(8) as threads:
+            stored = list(threads.map(store, range(8)))
+        kept = [file.stat().st_size for file in (tmp_path / "spool").iterdir() if file.suffix != ".mime"]
+        assert (sum(stored), sum(kept)) == (4, 40)
 
     @pytest.mark.spec("C-BLOB-34")
     def test_who_opened_a_content_before_it_was_collected_reads_it_to_the_end(self, tmp_path: Path) -> None:
