@@ -13,8 +13,9 @@ from smcp_runtime.wire.errors import SmcpError
 from smcp_runtime.wire.events import CALLS
 from support.marketplaces import plugin, stdio
 from support.recording_server import RecordingServer
+from support.waiting import until
 
-from .test_plugins import AUDIT, Yard, running
+from .test_plugins import AUDIT, Yard, nothing_of, running, tools_are
 
 pytestmark = pytest.mark.anyio
 spec = pytest.mark.spec
@@ -93,6 +94,29 @@ async def test_an_agent_that_asks_at_the_first_notice_sees_skills_and_servers_to
             config = await server.ask("client:get_config", REQUEST)
             skills = await server.ask("client:get_skills", REQUEST)
             assert (bool(config["servers"]), bool(skills["skills"])) == (enabled, enabled)
+
+
+@spec("R-PLUGIN-31", "T-ORIG-8", "R-PLUGIN-27")
+async def test_a_server_that_only_a_disabled_plugin_still_declares_is_neither_shown_nor_callable(yard: Yard) -> None:
+    shared = stdio("store", bundle_id="db")
+    yard.market(plugin("one", shared), plugin("two", shared))
+    async with RecordingServer() as server, running(yard.computer()) as computer:
+        await computer.connect(server.url, office="lab")
+        plugins = computer.manage.plugins
+        for name in ("one", "two"):
+            await plugins.install(f"{name}@acme")
+        await plugins.enable("one@acme")
+        await until(lambda: tools_are(computer, {"db__echo"}))
+        call = {**REQUEST, "tool_name": "db__echo", "params": {"text": "x"}, "timeout": 5}
+        assert not (await server.ask("client:tool_call", call)).get("isError")
+        await plugins.disable("one@acme")
+        assert (await server.ask("client:tool_call", {**call, "req_id": "r2"}))["isError"]
+        assert (await server.ask("client:get_config", REQUEST))["servers"] == {}
+        assert (await server.ask("client:get_tools", REQUEST))["tools"] == []
+        await until(lambda: nothing_of(computer, "db"))
+        for name in ("one", "two"):
+            await plugins.uninstall(f"{name}@acme")
+        assert await computer.manage.servers() == ()
 
 
 @spec("T-SEC-1", "R-MGMT-1", "R-SEC-4")
