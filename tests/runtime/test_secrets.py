@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import msgspec
+import psutil
 import pytest
 
 from smcp_runtime import fixtures
 from smcp_runtime.actors.reconcile.values.hooks import InputRequest
+from smcp_runtime.cli.live import OPERATIONS, carry_out
 from smcp_runtime.runtime import Computer
 from smcp_runtime.wire.errors import SmcpError
 from smcp_runtime.wire.redaction import forms_of
@@ -69,6 +72,38 @@ def everything(root: Path) -> str:
     return "\n".join(path.read_text("utf-8", "replace") for path in root.rglob("*") if path.is_file())
 
 
+async def endpoint(url: str) -> str:
+    """Everything the operator endpoint answers, with the first moment of its stream."""
+    told = []
+    async with aiohttp.ClientSession() as client:
+        for path in ("/status", "/metrics", "/healthz", "/readyz", "/"):
+            async with client.get(url + path) as answer:
+                told.append(await answer.text())
+        async with client.get(url + "/events") as answer:
+            told.append((await answer.content.readuntil(b"\n\n")).decode())
+    return "\n".join(told)
+
+
+async def door(made: Computer) -> str:
+    """What every question at the control socket is answered that takes no words."""
+    looks = ("list", "view", "show", "pending", "calls", "dead_letters", "identify")
+    asked = [name for name in OPERATIONS if name.rpartition(".")[2] in looks]
+    assert len(asked) >= 9
+    return json.dumps([await carry_out(made, name, {}) for name in asked], ensure_ascii=False)
+
+
+def command_lines(servers: Collection[int | None]) -> tuple[str, str]:
+    """Arguments of all processes below this one: those of servers, and those of everybody else."""
+    of_servers: list[str] = []
+    of_others: list[str] = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            (of_servers if process.pid in servers else of_others).extend(process.cmdline())
+        except psutil.NoSuchProcess:
+            continue
+    return "\n".join(of_servers), "\n".join(of_others)
+
+
 @pytest.fixture
 def logged() -> Iterator[list[str]]:
     """Every record of every library, as a handler formats it, with its traceback."""
@@ -98,18 +133,27 @@ async def test_t_proj_1_t_sec_3_no_canary_leaves_the_computer_by_wire_log_error_
         raise RuntimeError(f"the vault is sealed, and it held {TYPED}")
 
     reached: list[Any] = []
+    told: list[Any] = []
     environ = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "A2C_SMCP_typed": TYPED}
     made = Computer.from_config(
         {"name": "desk", "inputs": INPUTS},
         options(
-            env=environ, secret_providers=[vault], project_root=str(tmp_path), log=reached.append, start_wait_s=0.0
+            env=environ,
+            secret_providers=[vault],
+            project_root=str(tmp_path),
+            log=reached.append,
+            metrics=told.append,
+            metrics_interval_s=0.2,
+            health=told.append,
+            ops="127.0.0.1:0",
+            start_wait_s=0.0,
         ),
     )
     said: list[Any] = []
     async with RecordingServer() as server:
         async with made:
             await made.connect(server.url, office="lab")
-            await made.mount(stdio("talkative srv", TALKATIVE, *fixtures.light_stdio("--tools", "echo,rpc_error")))
+            await made.mount(stdio("talkative srv", TALKATIVE, *fixtures.light_stdio("--tools", "echo,rpc_error,env")))
             await made.mount(stdio("crashing srv", CRASHING))
             await made.mount(
                 {
@@ -137,7 +181,14 @@ async def test_t_proj_1_t_sec_3_no_canary_leaves_the_computer_by_wire_log_error_
             said.append(await server.ask("client:tool_call", call))
             refused = {"tool_name": "talkative_srv__rpc_error", "params": {"message": f"the key {HOOKED} is unknown"}}
             said.append(await server.ask("client:tool_call", {**call, **refused, "req_id": "r2"}))
+            # What a server tells an Agent of itself is its own affair; that nobody else learns it is ours.
+            of_itself = {**call, "req_id": "r3", "tool_name": "talkative_srv__env", "params": {"name": "KEY"}}
+            assert (await server.ask("client:tool_call", of_itself))["content"][0]["text"] == HOOKED
             diagnostics = msgspec.json.encode(await made.diagnostics()).decode()
+            assert made.operations.url is not None
+            operators = await endpoint(made.operations.url) + await door(made)
+            of_servers, of_others = command_lines({status.pid for status in (await made.diagnostics()).servers})
+            while_it_runs = everything(tmp_path)
             for work in (
                 made.control("crashing_srv", "restart"),
                 made.connect("http://127.0.0.1:1"),
@@ -155,12 +206,21 @@ async def test_t_proj_1_t_sec_3_no_canary_leaves_the_computer_by_wire_log_error_
         "logs": "\n".join(logged),
         "log hook": repr(reached),
         "diagnostics": diagnostics + view,
+        "metrics and health hooks": json.dumps(told, ensure_ascii=False),
+        "operators": operators,
+        "arguments of others": of_others,
+        "arguments of servers": of_servers,
         "disk": everything(tmp_path),
+        "disk of a running Computer": while_it_runs,
         "terminal": "".join(capfd.readouterr()),
     }
     assert "starting with [REDACTED] [REDACTED]" in emitted["disk"]
     assert "bad key [REDACTED] and [REDACTED]" in diagnostics
     assert "hello" in emitted["wire and errors"]
+    assert "light_stdio" in of_servers
+    assert "launcher.py" in of_others
+    assert all(part in operators for part in ("smcp_mcp_server_up", "bad key [REDACTED]", "talkative_srv"))
+    assert any("samples" in record for record in told)
     assert "the key [REDACTED] is unknown" in emitted["wire and errors"]
     assert "${input:typed}" in emitted["wire and errors"]
     found = [
