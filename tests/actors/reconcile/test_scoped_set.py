@@ -423,7 +423,7 @@ class TestDeclaring:
     def mcp(self, files: Files, scope: str) -> Any:
         return json.loads(files.paths[scope][1].read_text())
 
-    @spec("R-GATE-14", "R-CORE-3", "R-CORE-9", "R-FILE-14")
+    @spec("R-GATE-14", "R-CORE-3", "R-CORE-9", "R-FILE-14", "W-CFG-15")
     @pytest.mark.parametrize("scope", ["project", "local"])
     async def test_declaring_in_a_project_is_written_as_given_approved_and_mounted(
         self, files: Files, scope: str
@@ -575,6 +575,17 @@ class TestInputs:
         assert (files.world.held.commit, files.world.orders) == (commit, orders)
         assert files.world.plans["a"][-1].args == ("env",)
         assert (await files.world.plan("a")).args == ("new",)
+
+    @spec("W-CFG-15")
+    async def test_what_a_start_derives_and_resolves_is_written_to_no_file(self, files: Files) -> None:
+        path = files.declare("user", PROMPT, **{"My Server": {"command": "c", "args": ["${input:t}"]}})
+        before = path.read_bytes()
+        await files.start(env={"A2C_SMCP_t": "resolved-value"})
+        await files.world.until(lambda: ("start", "My_Server") in files.world.orders)
+        assert files.world.plans["My_Server"][-1].args == ("resolved-value",)
+        assert path.read_bytes() == before
+        every = [file.read_bytes() for file in files.root.rglob("*") if file.is_file()]
+        assert not any(b"resolved-value" in content for content in every)
 
     @spec("T-RERES-5", "R-INPUT-7")
     async def test_t_reres_5_an_id_used_three_times_is_resolved_once(self, files: Files) -> None:

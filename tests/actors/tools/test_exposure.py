@@ -62,7 +62,7 @@ def test_a_route_names_server_original_and_alias() -> None:
     assert built.find("b__echo") is None
 
 
-@spec("W-EXP-3")
+@spec("W-EXP-3", "R-MCP-16")
 def test_a_separator_inside_a_tool_name_does_not_mislead_the_lookup() -> None:
     built = catalogue(server("b", tool("foo__bar")), server("b__foo".replace("__", "_"), tool("bar")))
     route = built.find("b__foo__bar")
