@@ -81,8 +81,9 @@ class AsyncAgent(Channels):
         tool_margin: float = AGENT_TOOL_MARGIN,
         watch_tools: bool = True,
     ) -> None:
-        if not name or not office:
-            raise ConfigValidationError("an Agent has a name and an office", field="office" if name else "name")
+        for field, value in (("name", name), ("office", office)):
+            if not (isinstance(value, str) and value and value == value.encode(errors="replace").decode()):
+                raise ConfigValidationError(f"the {field} of an Agent is a text of whole characters", field=field)
         if tool_margin < 0:
             raise ConfigValidationError("a margin is not negative", field="tool_margin")
         super().__init__(name=name, office=office, ack_timeout=ack_timeout, tool_margin=tool_margin)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
@@ -10,6 +11,8 @@ from typing import TypeVar
 
 import anyio
 from anyio.from_thread import BlockingPortal
+
+from ..wire.errors import ConflictError
 
 R = TypeVar("R")
 
@@ -19,12 +22,19 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._portal: Future[BlockingPortal] = Future()
+        self._process = os.getpid()
         # A daemon, so that a caller who forgot to close can still end the interpreter.
         self._thread = threading.Thread(target=self._main, name="smcp-agent", daemon=True)
         self._thread.start()
 
     def run(self, function: Callable[[], Awaitable[R]]) -> R:
-        """The result of a coroutine function; interrupting the wait (Ctrl-C) cancels it."""
+        """The result of a coroutine function; interrupting the wait (Ctrl-C) cancels it.
+
+        Raises:
+            ConflictError: Called in a child that was forked off: threads stay behind, and nobody would answer.
+        """
+        if not self.is_here:
+            raise ConflictError("a process that was forked off needs a connection of its own", code="forked")
         future = self._portal.result().start_task_soon(function)
         try:
             return future.result()
@@ -32,8 +42,15 @@ class LoopThread:
             future.cancel()
             raise
 
+    @property
+    def is_here(self) -> bool:
+        """Whether the thread is one of this process."""
+        return self._process == os.getpid()
+
     def stop(self) -> None:
-        """Ends the loop and its thread."""
+        """Ends the loop and its thread; in a forked child there is nothing to end."""
+        if not self.is_here:
+            return
         self.run(self._portal.result().stop)
         self._thread.join()
 

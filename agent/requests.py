@@ -154,7 +154,8 @@ class Requests:
     def _tool_request(
         self, computer: str, tool_name: str, params: Mapping[str, Any] | None, timeout: int, req_id: str
     ) -> bytes:
-        if isinstance(timeout, bool) or int(timeout) != timeout or not TOOL_TIMEOUT_MIN <= timeout <= TOOL_TIMEOUT_MAX:
+        whole = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+        if not (whole and TOOL_TIMEOUT_MIN <= timeout <= TOOL_TIMEOUT_MAX and int(timeout) == timeout):
             raise InvalidPayload("timeout", f"whole seconds in {TOOL_TIMEOUT_MIN}…{TOOL_TIMEOUT_MAX}")
         try:
             return to_json(
@@ -324,7 +325,11 @@ class Requests:
     # --- how ---
 
     async def _ask(self, call: Call[Any, Ret], request: Any, req_id: str, timeout: float | None = None) -> Ret:
-        values = await self._answered(call.event, to_json(request), self._ack_timeout if timeout is None else timeout)
+        try:
+            payload = to_json(request)
+        except (TypeError, ValueError, RecursionError):
+            raise InvalidPayload("$", "JSON values of whole characters") from None
+        values = await self._answered(call.event, payload, self._ack_timeout if timeout is None else timeout)
         return replies.read(call, values, req_id)
 
     async def _answered(self, event: str, payload: bytes, timeout: float) -> list[Any]:

@@ -94,7 +94,8 @@ class Agent:
     def close(self) -> None:
         """As `AsyncAgent.close`."""
         if self._loop is not None:
-            self._run(self._agent.close)
+            if self._loop.is_here:
+                self._run(self._agent.close)
             self._stop()
 
     def _stop(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -445,7 +446,7 @@ async def test_results_of_every_spelling_are_read_into_one(
         assert (await agent.tool_call("pc", "demo__echo")).to_dict() == expected
 
 
-@pytest.mark.parametrize("timeout", [0, 3601, 1.5, True, -1])
+@pytest.mark.parametrize("timeout", [0, 3601, 1.5, True, -1, None, "5", math.nan, math.inf])
 async def test_a_timeout_that_cannot_be_sent_is_refused_here(timeout: Any) -> None:
     async with ScriptedServer() as server, agent_of(server.url) as agent:
         with pytest.raises(InvalidPayload) as refused:
@@ -459,6 +460,8 @@ async def test_parameters_without_a_json_form_are_refused_here() -> None:
         with pytest.raises(InvalidPayload) as refused:
             await agent.tool_call("pc", "t", {"x": object()})
         assert refused.value.field == "params"
+        with pytest.raises(InvalidPayload):
+            await agent.get_skill("pc", "\ud800")
 
 
 @pytest.mark.spec("W-CALL-17")

@@ -104,7 +104,14 @@ async def test_a_refused_join_leaves_no_connection_behind(server: Running) -> No
 
 
 @pytest.mark.parametrize(
-    ("change", "field"), [({"name": ""}, "name"), ({"office": ""}, "office"), ({"tool_margin": -1}, "tool_margin")]
+    ("change", "field"),
+    [
+        ({"name": ""}, "name"),
+        ({"name": "a\ud800"}, "name"),
+        ({"name": 5}, "name"),
+        ({"office": ""}, "office"),
+        ({"tool_margin": -1}, "tool_margin"),
+    ],
 )
 def test_unusable_values_are_refused_with_their_field(change: dict[str, Any], field: str) -> None:
     with pytest.raises(ConfigValidationError) as refused:

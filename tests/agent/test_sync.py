@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
+import select
 import signal
 import threading
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -191,3 +194,28 @@ def test_a_blob_streams_to_plain_code(office: tuple[str, ScriptedComputer]) -> N
         assert len(next(left_early)) == 262_144
         left_early.close()  # type: ignore[attr-defined]
         assert agent.read_blob("pc", "h1").data == source.data
+
+
+def test_a_forked_child_is_refused_rather_than_left_waiting_and_its_parent_goes_on(
+    office: tuple[str, ScriptedComputer],
+) -> None:
+    url, _ = office
+    with Agent(url, name="planner", office=OFFICE) as agent:
+        told, tell = os.pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # the very thing this is about
+            child = os.fork()
+        if child == 0:
+            try:
+                agent.list_room()
+            except ConflictError as refused:
+                agent.close()
+                os.write(tell, refused.code.encode())
+            finally:
+                os._exit(0)
+        os.close(tell)
+        assert select.select([told], [], [], 10)[0]
+        assert os.read(told, 100) == b"forked"
+        os.close(told)
+        os.waitpid(child, 0)
+        assert len(agent.list_room().sessions) == 2
