@@ -18,7 +18,9 @@ from ..kernel import ChildSpec
 from ..reconcile.directories import Directories, home_of_user, resolve
 from ..reconcile.held import Held
 from ..reconcile.options import RuntimeOptions
-from ..skills import LastList, SkillActor, SkillSettings
+from ..skills.actor import SkillActor
+from ..skills.projection import LastList
+from ..skills.settings import SkillSettings
 from ..tools.actor import ToolSettings
 from ..tools.offload import OffloadLimits
 

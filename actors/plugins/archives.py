@@ -11,21 +11,21 @@ import hashlib
 import shutil
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 from urllib.parse import urlsplit
 
 import httpx2
-import msgspec
 
 from ...wire.errors import ConfigValidationError, NetworkError
 from ...wire.loopback import is_loopback
-from ..skills.archive import Format, unpack
+from ..skills.archive import unpack
 from ..skills.archive_url import check_archive_url, redirect_target
 from ..skills.limits import PackageLimits, StagingFailed, Stop
 from ..skills.package_writer import PackageWriter
 from .git_urls import local_path
+from .transfer import Form, Transfer
 from .trees import MAX_BYTES, MAX_DEPTH, MAX_FILES, copy_tree
 
 MAX_ARCHIVE = 64 * 1024 * 1024
@@ -33,43 +33,12 @@ MAX_REDIRECTS = 5
 CONNECT_LIMIT = 10.0
 SILENCE_LIMIT = 20.0
 """Seconds without a byte."""
-_FORMS: Final[Mapping[str, Format]] = {".zip": "zip", ".tar.gz": "tar.gz", ".tgz": "tar.gz"}
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _HEADERS: Final = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "smcp-runtime"}
 _OWN_FOLDERS: Final = frozenset({".tfrobot-plugin", "plugins", "skills", "mcp-servers"})
 
 
-class Transfer(msgspec.Struct, frozen=True):
-    """How a fetch is bounded.
-
-    Attributes:
-        environ: Where the proxy and the certificates to trust are looked up.
-        timeout: Seconds for everything.
-        is_stopped: Whether nobody waits for it any more.
-        grown: Told the bytes so far now and then.
-        local: Whether the url may lead to this machine.
-    """
-
-    environ: Mapping[str, str]
-    timeout: float
-    is_stopped: Callable[[], bool]
-    grown: Callable[[int], None]
-    local: bool = True
-
-
-def archive_form(url: str) -> Format | None:
-    """The form of the archive at a url; `None` when it is for git. Pure."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return None
-    if parts.scheme not in ("https", "http", "file"):
-        return None
-    path = parts.path.lower()
-    return next((form for suffix, form in _FORMS.items() if path.endswith(suffix)), None)
-
-
-def fetch_archive(url: str, form: Format, target: Path, transfer: Transfer) -> str:
+def fetch_archive(url: str, form: Form, target: Path, transfer: Transfer) -> str:
     """Makes `target` the tree in an archive; a digest of the archive, in place of a commit.
 
     An archive that holds nothing but one directory is what is in that directory.

@@ -19,13 +19,13 @@ from ..reconcile.files.atomic import read_file
 from ..reconcile.findings import Findings
 from ..reconcile.json_text import load
 from ..reconcile.scopes.settings import Settings
-from .archives import archive_form
 from .containment import is_inside
 from .git_urls import local_path
 from .ledger import Known, Knowns, change_knowns, read_knowns, timestamp
 from .manifest import MARKETPLACE_FILE, Marketplace, read_marketplace
 from .site import Site, advance_tree, fetch_tree, is_plain_directory, refuses
 from .store import catalog_path, set_aside_path, workshop
+from .transfer import archive_form
 from .trees import move_in, scratch
 from .trust import refusal, url_of
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from ...wire.errors import AuthError, ConfigValidationError, NetworkError, SmcpError, StartupError
 from ..reconcile.masking import mask_url
-from .archives import Transfer
 from .git_urls import is_git_url, is_ref, is_sha, over_https, protocols_of
+from .transfer import Transfer
 from .trees import MAX_BYTES, size_of
 
 _KEPT = (

@@ -15,9 +15,9 @@ from ...wire.errors import ConfigValidationError
 from ..reconcile import directories
 from ..reconcile.options import RuntimeOptions
 from ..reconcile.scopes.places import Places, places_of
-from .archives import archive_form, fetch_archive
 from .git import Git
 from .git_urls import is_of_this_machine, local_path
+from .transfer import archive_form
 from .trees import copy_tree, digest_of
 
 Report = Callable[[str, str, int | None], None]
@@ -114,6 +114,8 @@ def fetch_tree(
         copy_tree(Path(directory), target)
         return f"dir-{digest_of(target)}"
     if form is not None:
+        from .archives import fetch_archive  # noqa: PLC0415 - brings an HTTP client along, which commands seldom need
+
         return fetch_archive(url, form, target, site.git.transfer(grown, local=local))
     return site.git.fetch(url, target, ref=ref, sha=sha, grown=grown)
 

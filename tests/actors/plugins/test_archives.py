@@ -18,8 +18,9 @@ import msgspec
 import pytest
 
 from smcp_runtime.actors.plugins import archives, operations
-from smcp_runtime.actors.plugins.archives import archive_form, goes_direct
+from smcp_runtime.actors.plugins.archives import goes_direct
 from smcp_runtime.actors.plugins.git import Git
+from smcp_runtime.actors.plugins.transfer import archive_form
 from smcp_runtime.wire.errors import ConfigValidationError, NetworkError, SmcpError
 from support.certificates import self_signed
 from support.marketplaces import Files, catalog, plugin, stdio
