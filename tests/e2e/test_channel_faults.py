@@ -7,14 +7,15 @@ import hashlib
 import logging
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from faults.disk import Disk, small_disk
 
 from smcp_runtime.actors.blobs.landing import LandingRoot, Part
-from smcp_runtime.actors.blobs.spool import Spool
 from smcp_runtime.wire.errors import PeerError, SmcpError
 from smcp_runtime.wire.protocol import ACK_BUDGET
 from support.shelf import document, fixture_server, pattern, shelf, skill, user_skill, window
@@ -27,6 +28,16 @@ pytestmark = pytest.mark.anyio
 
 def full(*_: Any, **__: Any) -> Any:
     raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    with small_disk(folder) as disk:
+        if disk.how != "tmpfs":
+            pytest.skip("no file system may be mounted here")
+        yield disk
 
 
 async def pid_of(stack: Stack, server: str) -> int:
@@ -70,22 +81,27 @@ async def retried(stack: Stack) -> bool:
 
 
 @pytest.mark.spec("C-UP-17", "C-UP-9", "C-UP-10", "C-SEC-34")
+async def test_a_full_disk_refuses_an_upload_and_keeps_nothing_of_it(disk: Disk) -> None:
+    async with open_stack(with_landing(disk.folder)) as stack:
+        with disk.full(), pytest.raises(PeerError) as refused:
+            await stack.agent.upload("desk", pattern(100_000))
+        assert refused.value.payload["details"]["reason"] == "io_error"
+        assert [path for path in (disk.folder / "landing").rglob("*") if path.is_file()] == []
+        assert (await stack.agent.upload("desk", b"ABC")).total_size == 3
+
+
+@pytest.mark.spec("C-UP-17", "C-UP-9", "C-SEC-34")
 @pytest.mark.parametrize(
-    ("where", "name", "stub", "reason"),
-    [
-        (Part, "write", full, "io_error"),
-        (Part, "finish", full, "io_error"),
-        (LandingRoot, "begin", full, "forbidden"),
-        (LandingRoot, "room", lambda _: 2, "io_error"),
-    ],
+    ("where", "name", "reason"),
+    [(Part, "write", "io_error"), (Part, "finish", "io_error"), (LandingRoot, "begin", "forbidden")],
 )
-async def test_a_full_disk_refuses_an_upload_and_keeps_nothing_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, where: Any, name: str, stub: Any, reason: str
+async def test_a_disk_that_fails_at_any_step_refuses_an_upload_and_keeps_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, where: Any, name: str, reason: str
 ) -> None:
     async with open_stack(with_landing(tmp_path)) as stack:
         digest = hashlib.sha256(b"ABC").hexdigest()
         with monkeypatch.context() as broken:
-            broken.setattr(where, name, stub)
+            broken.setattr(where, name, full)
             with pytest.raises(PeerError) as refused:
                 await stack.agent.put_blob("desk", "QUJD", offset=0, eof=True, total_size=3, sha256=digest)
         assert refused.value.payload["details"]["reason"] == reason
@@ -93,19 +109,22 @@ async def test_a_full_disk_refuses_an_upload_and_keeps_nothing_of_it(
         assert (await stack.agent.upload("desk", b"ABC")).total_size == 3
 
 
-@pytest.mark.spec("C-BLOB-25", "C-BLOB-29", "W-CALL-25", "C-BLOB-32")
-async def test_a_full_spool_keeps_what_fits_inline_and_refuses_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.spec("C-BLOB-25", "C-BLOB-29", "W-CALL-25", "C-BLOB-30")
+async def test_a_full_spool_keeps_what_fits_inline_and_refuses_the_rest(disk: Disk) -> None:
     server = "big_results_server"
-    async with open_stack(config(fixture_server(server))) as stack:
+    async with open_stack(
+        config(fixture_server(server)), runtime=options(blob_cache_root=str(disk.folder / "cache"))
+    ) as stack:
         await stack.until_listed(f"{server}__picture", timeout=20)
-        monkeypatch.setattr(Spool, "_write", full)
-        inline = await stack.call(f"{server}__picture", size=100_000)
-        assert (inline.is_error, binary_of(inline.content[0])) == (False, pattern(100_000))
-        refused = await stack.call(f"{server}__picture", size=2_000_000)
-        assert (refused.is_error, refused.error_code) == (True, 4003)
-        assert "2000000 bytes" in refused.text
-        text = await stack.call(f"{server}__novel", size=2_000_000)
-        assert (text.is_error, text.meta["a2c_result_too_large"]) == (True, True)
+        with disk.full():
+            inline = await stack.call(f"{server}__picture", size=100_000)
+            assert (inline.is_error, binary_of(inline.content[0])) == (False, pattern(100_000))
+            refused = await stack.call(f"{server}__picture", size=2_000_000)
+            assert (refused.is_error, refused.error_code) == (True, 4003)
+            assert "2000000 bytes" in refused.text
+            text = await stack.call(f"{server}__novel", size=2_000_000)
+            assert (text.is_error, text.meta["a2c_result_too_large"]) == (True, True)
+        assert not (await stack.call(f"{server}__picture", size=2_000_000)).is_error
 
 
 async def any_skill(stack: Stack) -> bool:
