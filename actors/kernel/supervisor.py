@@ -97,6 +97,7 @@ class _Child:
         self.first_error: BaseException | None = None
         self.ended = anyio.Event()
         self.poke = anyio.Event()
+        self.turned = anyio.Event()
 
 
 class Supervisor:
@@ -190,6 +191,15 @@ class Supervisor:
         child.poke.set()
         return True
 
+    async def start_again(self, address: Address) -> bool:
+        """As `revive_child`, and waits until that life is up or has ended."""
+        child = self._children.get(address)
+        if child is None or not self.revive_child(address):
+            return False
+        turned = child.turned = anyio.Event()
+        await turned.wait()
+        return True
+
     def children(self) -> tuple[ChildStatus, ...]:
         """All children in the order they were started."""
         return tuple(
@@ -225,6 +235,7 @@ class Supervisor:
             if child.incarnation and (child.first_error is None or child.spec.insists):
                 self._bus.publish(ActorDown(address, child.incarnation, child.reason or "stopped"))
             child.first_start.set()
+            child.turned.set()
             child.ended.set()
 
     async def _live(self, child: _Child) -> bool:
@@ -265,6 +276,7 @@ class Supervisor:
         child.state = "up"
         child.up_at = self._bus.clock()
         child.first_start.set()
+        child.turned.set()
         self._bus.publish(ActorUp(child.spec.address, child.incarnation))
         if not child.wanted and child.runner is not None:
             child.runner.stop(child.spec.stop_timeout)
@@ -275,6 +287,7 @@ class Supervisor:
     async def _wait_for_next(self, child: _Child, decision: object) -> None:
         address, reason = child.spec.address, child.reason or "stopped"
         child.poke = anyio.Event()
+        child.turned.set()
         if isinstance(decision, Park):
             child.state = "parked"
             delay = decision.retry_in

@@ -76,6 +76,10 @@ class PlacedServers:
                 self._kept.pop(bundle_id, None)
             raise
 
+    async def wake_child(self, bundle_id: str) -> None:
+        """Starts it now if its restart is put off."""
+        await self._supervisor.start_again(address_of(bundle_id))
+
     async def stop_child(self, bundle_id: str) -> None:
         """Ends it."""
         await self._supervisor.stop_child(address_of(bundle_id))

@@ -21,6 +21,10 @@ class ServerKeeper(Protocol):
         """Ends it within a bound; unknown ids are fine."""
         ...
 
+    async def wake_child(self, bundle_id: str) -> None:
+        """Starts the actor of a server now if its restart is put off, and waits for how that ends."""
+        ...
+
     def children(self) -> Iterable[str]:
         """The bundle_ids that have an actor, also one that is being restarted."""
         ...
@@ -69,6 +73,9 @@ class InlineServers:
         )
         await self._supervisor.start_child(spec)
         self._kept.add(bundle_id)
+
+    async def wake_child(self, bundle_id: str) -> None:
+        await self._supervisor.start_again(address_of(bundle_id))
 
     async def stop_child(self, bundle_id: str) -> None:
         await self._supervisor.stop_child(address_of(bundle_id))

@@ -123,7 +123,7 @@ class Lanes:
         """Starts a server on request; one that runs is left alone."""
         self._held.stopped.discard(bundle_id)
         async with self._lock(bundle_id):
-            await self._ensure_child(bundle_id)
+            await self._wake(bundle_id)
             return await self._order(bundle_id, StartServer())
 
     async def stop(self, bundle_id: str) -> ServerStatus:
@@ -139,7 +139,7 @@ class Lanes:
         """Restarts a server on request; when it cannot be rendered the old one keeps running (R-INPUT-21)."""
         self._held.stopped.discard(bundle_id)
         async with self._lock(bundle_id):
-            await self._ensure_child(bundle_id)
+            await self._wake(bundle_id)
             return await self._order(bundle_id, RestartServer(self._drain))
 
     def actor_died(self, bundle_id: str) -> None:
@@ -212,6 +212,12 @@ class Lanes:
         self._held.launched.pop(bundle_id, None)
         self._held.placed.pop(bundle_id, None)
         self._ended(bundle_id)
+
+    async def _wake(self, bundle_id: str) -> None:
+        """Sees to its actor for somebody who starts it by hand: one given up for a while is tried now (DEC-1)."""
+        await self._ensure_child(bundle_id)
+        with anyio.move_on_after(CONTROL_LIMIT):
+            await self._keeper.wake_child(bundle_id)
 
     async def _ensure_child(self, bundle_id: str) -> None:
         """Sees to it that its actor is where it is placed; one that has to move ends first."""

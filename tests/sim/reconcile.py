@@ -124,6 +124,9 @@ class House:
         if server is not None:
             server.stop()
 
+    async def wake_child(self, bundle_id: str) -> None:
+        pass
+
     def children(self) -> Iterable[str]:
         return tuple(self.servers)
 

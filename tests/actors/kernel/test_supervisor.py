@@ -97,6 +97,16 @@ class TestSupervisor:
             assert await anext(facts) == ActorUp("a", 2)
         assert nursery.supervisor.children()[0].restarts_in_window == 0
 
+    async def test_a_manual_start_can_be_waited_for(self, bus: Bus, nursery: Nursery) -> None:
+        await nursery.start(policy=RestartPolicy(max_restarts=0, park_retry=0))
+        with anyio.fail_after(5), Observer(bus, ActorParked) as parked:
+            nursery.supervisor.kill_child(Address("a"))
+            await anext(parked)
+            assert await nursery.supervisor.start_again(Address("a"))
+            assert nursery.supervisor.children()[0].state == "up"
+            assert not await nursery.supervisor.start_again(Address("a"))
+            assert not await nursery.supervisor.start_again(Address("nobody"))
+
     async def test_a_parked_child_is_tried_again_slowly(self, bus: Bus, nursery: Nursery) -> None:
         await nursery.start(policy=RestartPolicy(max_restarts=0, park_retry=0.01))
         with anyio.fail_after(5), Observer(bus, ActorParked, ActorUp) as facts:

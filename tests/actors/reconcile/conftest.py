@@ -266,6 +266,9 @@ class SlowKeeper:
     async def stop_child(self, bundle_id: str) -> None:
         await self.inner.stop_child(bundle_id)
 
+    async def wake_child(self, bundle_id: str) -> None:
+        await self.inner.wake_child(bundle_id)
+
     def children(self) -> Iterable[str]:
         return self.inner.children()
 
