@@ -81,7 +81,7 @@ class Intents:
         place = anyio.from_thread.run(self._stores.put, definition, words["value"])
         if is_secret(definition) and place == "run":
             raise nowhere_to_keep(definition.id)  # this process ends with the command
-        variable = supplied_by(definition, picture.servers, self._options.environ)
+        variable = supplied_by(definition, picture, self._options.environ)
         return ManagementResult(True, variable is None, variable, place)
 
     def unset_input(self, words: Words) -> ManagementResult:

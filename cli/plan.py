@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..actors.reconcile.composition import Picture
 from ..actors.reconcile.computer_config import ComputerConfig
 from ..actors.reconcile.config_projection import project_server
 from ..actors.reconcile.findings import render
@@ -39,7 +40,7 @@ def show_plan(output: Output, config: ComputerConfig, options: RuntimeOptions) -
     looked_for = [
         (id_, input_id, _kind(picture.shown.get(input_id)), " ".join(variables))
         for id_, entry in picture.servers.items()
-        for input_id, variables in variables_for(entry).items()
+        for input_id, variables in variables_for(picture, entry).items()
     ]
     if looked_for:
         output.table(("SERVER", "INPUT", "KIND", "VARIABLES"), looked_for)
@@ -60,19 +61,19 @@ def planned_servers(config: ComputerConfig, options: RuntimeOptions) -> Mapping[
 def _document(name: str, seen: Preview) -> dict[str, Any]:
     picture = seen.picture
     inputs = [
-        {**project(definition), "kind": kind_of(definition), "servers": referring(definition.id, picture.servers)}
+        {**project(definition), "kind": kind_of(definition), "servers": referring(definition.id, picture)}
         for definition in picture.shown.values()
     ]
     return {
         "name": name,
-        "servers": {id_: _facts(entry) for id_, entry in picture.servers.items()},
+        "servers": {id_: _facts(picture, entry) for id_, entry in picture.servers.items()},
         "inputs": inputs,
         "pending": [facts_of(request) for request in seen.pending],
         "findings": [*picture.findings, *map(render, seen.problems)],
     }
 
 
-def _facts(entry: SetEntry) -> dict[str, Any]:
+def _facts(picture: Picture, entry: SetEntry) -> dict[str, Any]:
     return {
         "state": _state(entry),
         "origin": entry.origin,
@@ -82,7 +83,7 @@ def _facts(entry: SetEntry) -> dict[str, Any]:
         "step": entry.step,
         "reason": entry.reason,
         "tool_prefix": _prefix(entry.bundle_id),
-        "variables": variables_for(entry),
+        "variables": variables_for(picture, entry),
         "config": project_server(entry.entry),
     }
 

@@ -28,6 +28,7 @@ from .layers import embed_layers
 from .loading import Loaded, settings_of
 from .options import RuntimeOptions
 from .policies import ServerPolicies, read_runtime, settle
+from .scoped_ids import Lookup, lookup
 from .scopes.registration import register
 from .scopes.settings import Settings
 from .scopes.trust import definer, projected_inputs, visible_inputs
@@ -66,6 +67,11 @@ class Picture(msgspec.Struct, frozen=True):
         """The definitions a member of the set may use (R-INPUT-8)."""
         is_of_project = member.origin == "project" or self.base.plugin_of(member) in self.base.untrusted
         return self.project if is_of_project else self.trusted
+
+    def lookups(self, member: SetEntry) -> tuple[Lookup, ...]:
+        """Where the values of a member's inputs are looked for, one for each of its references (R-INPUT-9)."""
+        definitions, plugin_id = self.definitions_for(member), self.base.plugin_of(member)
+        return tuple(lookup(one, plugin_id, definitions) for one in member.entry.referenced_inputs)
 
     def definer_of(self, input_id: str) -> Layer | None:
         """The layer whose definition of an id is shown (R-INPUT-8)."""

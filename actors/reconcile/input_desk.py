@@ -101,7 +101,7 @@ class InputDesk(Management):
         definition = self._definition(message.input_id)
         value = load(message.value.data, f"inputs.{definition.id}")
         place = await self._stores.put(definition, value, for_run=message.for_run)
-        variable = None if place == "run" else supplied_by(definition, self._held.servers, self._options.environ)
+        variable = None if place == "run" else supplied_by(definition, self._composition.picture, self._options.environ)
         is_lost = place == "run" and not message.for_run
         warnings = ("there is no keyring: the value is kept for this run only",) if is_lost else ()
         return ManagementResult(True, variable is None, variable, place, warnings)

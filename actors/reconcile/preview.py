@@ -55,11 +55,11 @@ def preview(config: ComputerConfig, options: RuntimeOptions) -> Preview:
     return Preview(picture, pending, tuple(problems))
 
 
-def variables_for(entry: SetEntry) -> dict[str, tuple[str, str]]:
-    """The variables each input of a server is looked for in, by input id, strongest first (R-INPUT-17)."""
+def variables_for(picture: Picture, entry: SetEntry) -> dict[str, tuple[str, ...]]:
+    """The variables each input of a server is looked for in, by input id, strongest first (R-INPUT-17, R-INPUT-9)."""
     return {
-        input_id: (env_name(input_id, entry.bundle_id), env_name(input_id))
-        for input_id in entry.entry.referenced_inputs
+        found.missing: tuple(name for one in found.asked for name in (env_name(one, entry.bundle_id), env_name(one)))
+        for found in picture.lookups(entry)
     }
 
 

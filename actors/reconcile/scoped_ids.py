@@ -15,6 +15,11 @@ class Lookup(msgspec.Struct, frozen=True):
     ids: tuple[str, ...]
     missing: str
 
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """Ids whose variables are looked for; where none is defined, those that would be if it were."""
+        return self.ids or (self.missing,)
+
 
 def scoped(plugin_id: str, input_id: str) -> str:
     """The id of an input that a plugin defines."""

@@ -20,6 +20,8 @@ from smcp_runtime.actors.reconcile.operations import changed_settings
 from smcp_runtime.actors.reconcile.options import RuntimeOptions, settle
 from smcp_runtime.actors.reconcile.preview import Preview, preview
 from smcp_runtime.actors.reconcile.values.value_store import ValueStore
+from smcp_runtime.runtime import Computer
+from support.marketplaces import Repository, catalog, plugin, stdio
 
 spec = pytest.mark.spec
 HOME = Path(__file__).with_name("official") / "home.py"
@@ -77,6 +79,65 @@ def test_files_of_the_official_sdk_work_unchanged(shared: Shared) -> None:
     assert seen.picture.settings.merged["landingRoot"] == "/srv/landing"
     assert ValueStore(shared.places.state).read() == {"region": "eu"}
     assert shared.files() == before
+
+
+class Installed(Shared):
+    """A user whose official SDK has added a marketplace and installed what it offers."""
+
+    def __init__(self, root: Path, python: Path, market: Repository) -> None:
+        super().__init__(root, python)
+        for words in (
+            ("marketplace", "add", market.url, "--name", "acme", "--trust"),
+            ("plugin", "install", "audit@acme"),
+            ("plugin", "enable", "audit@acme"),
+            ("plugin", "install", "idle@acme"),
+        ):
+            self.sdk(*words)
+
+    def sdk(self, *words: str) -> Any:
+        """What the official command prints."""
+        command = [str(self.python.with_name("a2c-computer")), *words, "--json"]
+        done = subprocess.run(
+            command, env=self.environ, cwd=self.project, capture_output=True, text=True, check=True, timeout=60
+        )
+        return json.loads(done.stdout[done.stdout.index("\n[" if "\n[" in done.stdout else "{") :])
+
+    def ledger(self) -> Any:
+        text = (self.root / ".a2c" / "skills" / "installed_plugins.json").read_text()
+        return json.loads("\n".join(line for line in text.splitlines() if not line.startswith("//")))
+
+
+@spec("R-FILE-2", "R-FILE-16", "R-CORE-7", "R-PLUGIN-26", "R-INPUT-22")
+@pytest.mark.anyio
+async def test_a_home_of_the_official_sdk_with_plugins_works_unchanged_and_stays_one(
+    tmp_path: Path, official_python: Path
+) -> None:
+    token = {"type": "promptString", "id": "token", "description": "d", "password": True}
+    server = {**stdio("store", bundle_id="db")}
+    server["server_parameters"] = {**server["server_parameters"], "env": {"TOKEN": "${input:token}"}}
+    market = Repository(
+        tmp_path / "acme", catalog("acme", "audit", "idle"), plugin("audit", server, inputs=[token]), plugin("idle")
+    )
+    shared = Installed(tmp_path, official_python, market)
+    before = shared.sdk("plugin", "list")
+    made = Computer.from_config(
+        {"name": "desk"},
+        RuntimeOptions(
+            env=shared.environ, project_root=str(shared.project), auto_start=False, secret_providers=["memory"]
+        ),
+    )
+    async with made:
+        plugins = {one.id: one.state for one in await made.manage.plugins.list()}
+        assert plugins == {"audit@acme": "installed_enabled", "idle@acme": "installed_disabled"}
+        (view,) = await made.manage.servers()
+        assert (view.bundle_id, view.owner, view.verdict) == ("db", "plugin:audit", "ENABLED")
+        (wanted,) = await made.manage.inputs()
+        assert (wanted.id, wanted.servers) == ("audit@acme/token", ("db",))
+        assert wanted.variables == ("A2C_SMCP_audit_acme_token_db", "A2C_SMCP_audit_acme_token")
+        assert [skill.name for skill in (await made.skills()).skills] == ["audit:work"]
+        assert (await made.diagnostics()).findings == ()
+    assert shared.sdk("plugin", "list") == before
+    assert {*shared.ledger()["plugins"]} == {"audit@acme", "idle@acme"}
 
 
 @spec("R-FILE-5", "R-FILE-9", "DEC-32", "R-GATE-14")
