@@ -53,6 +53,10 @@ class LandingRoot:
         os.close(self._staging)
         os.close(self._root)
 
+    def is_gone(self) -> bool:
+        """Whether somebody has deleted it, or its staging directory, since it was opened."""
+        return not (os.fstat(self._root).st_nlink and os.fstat(self._staging).st_nlink)
+
     def room(self) -> int | None:
         """Free bytes where known."""
         with contextlib.suppress(OSError):

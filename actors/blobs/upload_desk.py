@@ -54,6 +54,7 @@ class UploadDesk:
         self._clock = clock
         self._threads = threads
         self._root: LandingRoot | None = None
+        self._former_root: LandingRoot | None = None
         self._opening = anyio.Lock()
         self._open: dict[str, _Open] = {}
         self._starting = 0
@@ -92,9 +93,10 @@ class UploadDesk:
     async def close(self) -> None:
         """Ends everything and gives the landing root back."""
         await self.discard(lambda _: True)
-        if self._root is not None:
-            self._root.close()
-            self._root = None
+        for root in (self._root, self._former_root):
+            if root is not None:
+                root.close()
+        self._root = self._former_root = None
 
     # -- inside -----------------------------------------------------------------------
 
@@ -192,6 +194,8 @@ class UploadDesk:
     async def _usable_root(self) -> LandingRoot:
         """The opened root. Whatever is wrong with it, the Agent hears only that uploads are forbidden (C-UP-4)."""
         async with self._opening:
+            if self._root is not None and await self._in_thread(self._root.is_gone):
+                await self._part_with(self._root)
             if self._root is None:
                 configured = self._landing_root()
                 if configured is None:
@@ -202,6 +206,17 @@ class UploadDesk:
                     logger.warning("the landing root cannot be used: %s", error.strerror)
                     raise upload_refused("forbidden").to_error() from None
             return self._root
+
+    async def _part_with(self, root: LandingRoot) -> None:
+        """Scratch space gets swept: what was being written went with it, and the next upload makes it anew.
+
+        A thread may still use its handles, so they are given back when it is the next one's turn.
+        """
+        logger.warning("the landing root was deleted; it is made anew")
+        await self.discard(lambda _: True)
+        former, self._former_root, self._root = self._former_root, root, None
+        if former is not None:
+            former.close()
 
     async def _in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
         return await anyio.to_thread.run_sync(partial(function, *arguments), limiter=self._threads)
