@@ -37,8 +37,8 @@ def test_a_soak_of_twenty_seconds_has_no_hung_and_no_wrong_call(peers: Peers, tm
 
 
 def test_cycles_of_faults_leave_no_descriptor_no_task_and_no_process(peers: Peers, tmp_path: Path) -> None:
-    result = run(peers, "fault_cycles.py", "--cycles", "30", into=tmp_path / "cycles.json")
-    assert (result["cycles"], result["hung"], result["wrong"]) == (30, 0, 0)
+    result = run(peers, "fault_cycles.py", "--cycles", "20", into=tmp_path / "cycles.json")
+    assert (result["cycles"], result["hung"], result["wrong"]) == (20, 0, 0)
     for what in ("descriptors", "tasks", "processes"):
         first, last = result[what]
         assert last - first < 8, result["said"]
