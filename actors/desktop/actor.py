@@ -168,21 +168,23 @@ class DesktopActor(Actor):
         Servers take turns, so that one with many windows that hang does not keep another's from being read (C-SEC-4).
         """
         fresh: dict[Place, object] = {}
-
-        async def read(window: Window) -> None:
-            async with self._reads:
-                if self._contents.is_suspect(window.bundle_id):
-                    return  # found out while this one waited for its turn
-                contents = await self._read(window)
-            if contents is not None:
-                fresh[window.bundle_id, window.uri] = contents
-
         missing = [window for window in wanted if (window.bundle_id, window.uri) not in self._contents.known]
+        waiting = iter(in_turn(missing))
+
+        async def read() -> None:
+            for window in waiting:
+                async with self._reads:
+                    if self._contents.is_suspect(window.bundle_id):
+                        continue  # found out while this one waited for its turn
+                    contents = await self._read(window)
+                if contents is not None:
+                    fresh[window.bundle_id, window.uri] = contents
+
         with anyio.move_on_after(self._settings.answer_timeout) as limit:
             async with anyio.create_task_group() as tasks:
-                for window in in_turn(missing):
-                    if not self._contents.is_suspect(window.bundle_id):
-                        tasks.start_soon(read, window)
+                # Not a task for each window: thousands at once would keep everything else of the Computer waiting.
+                for _ in range(min(len(missing), self._settings.parallel_reads)):
+                    tasks.start_soon(read)
         if limit.cancelled_caught:
             logger.warning("the desktop was assembled without windows that took too long")
         return fresh

@@ -231,6 +231,22 @@ async def test_at_most_eight_reads_run_at_once(stage: Stage) -> None:
     assert server.most_side_by_side == 8
 
 
+@pytest.mark.spec("C-DESK-9", "C-SEC-4")
+async def test_a_thousand_windows_take_no_more_tasks_than_reads_at_once(stage: Stage) -> None:
+    server = await stage.server("a", **{f"w{number}": "text" for number in range(1000)})
+    server.slow = True
+    await stage.commit()
+    before = len(anyio.get_running_tasks())
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stage.bus.ask, DESKTOP, GetDesktop())
+        with anyio.fail_after(5):
+            while server.side_by_side < 8:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+        assert len(anyio.get_running_tasks()) < before + 100
+        server.release.set()
+    assert server.reads.total() == 1000
+
+
 @pytest.mark.spec("C-DESK-9", "C-GEN-14")
 async def test_an_answer_ends_in_time_without_what_was_not_read_by_then(
     bus_and_supervisor: tuple[Bus, Supervisor], caplog: pytest.LogCaptureFixture
