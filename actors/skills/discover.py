@@ -221,7 +221,5 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_inside(path: str, directory: str) -> bool:
-    try:
-        return os.path.commonpath([path, directory]) == directory
-    except ValueError:
-        return False
+    """Whether a place is a directory or in it; both are without links."""
+    return path == directory or path.startswith(directory.rstrip(os.sep) + os.sep)
