@@ -25,6 +25,7 @@ from ...wire.messages.tools import Applied, CallFinished
 from ...wire.protocol import ACK_BUDGET
 from ...wire.window_uri import parse_window_uri
 from ..kernel import Actor, handler, observer
+from ..kernel.news import say_new
 from .contents import Contents, Place
 from .organise import matching, oddity, organise
 from .render import render
@@ -33,6 +34,8 @@ from .windows import Window, digest, in_turn, list_windows, shared_hosts, signat
 logger = logging.getLogger(__name__)
 
 CHANNEL = "desktop"
+SAID_KEPT = 1000
+"""Notes remembered as said in one session of a server, before they may be said again."""
 ENVELOPE_ROOM = 2048
 """Bytes of an acknowledgement that are not entries."""
 
@@ -87,8 +90,7 @@ class DesktopActor(Actor):
         before, self._windows = self._windows, tuple(windows)
         self._rendered.clear()
         shared = shared_hosts(self._windows)
-        for note in set(shared) - set(self._shared):
-            logger.warning("%s", note)
+        say_new(logger, shared, self._shared)
         self._said, self._shared = said, shared
         notes.extend(shared)
         self._ready.set()
@@ -133,10 +135,8 @@ class DesktopActor(Actor):
     def _say(self, server: ResourceSlice, notes: Sequence[str]) -> tuple[int, set[str]]:
         """Logs what was not said of this session before (C-DESK-1); the session, and all that has been said of it."""
         session, said = self._said.get(server.bundle_id, (server.session, set()))
-        known = said if session == server.session else set()
-        for note in dict.fromkeys(notes):
-            if note not in known:
-                logger.warning("%s", note)
+        known = said if session == server.session and len(said) < SAID_KEPT else set()
+        say_new(logger, notes, known)
         return server.session, known | set(notes)
 
     def _render(self, windows: Sequence[Window], fresh: Mapping[Place, object], size: int | None) -> bytes:

@@ -55,6 +55,7 @@ from ...wire.protocol import ACK_BUDGET, DPE_TIMEOUT_MAX, FINDER_PAGE, FINDER_PA
 from ...wire.resources import list_digest
 from ...wire.server_order import server_order
 from ..kernel import Actor, handler, observer
+from ..kernel.news import say_new
 from .catalogue import Catalogue, Document, build_catalogue
 from .level import parse_level, unknown_categories
 from .query import query
@@ -113,8 +114,7 @@ class FinderActor(Actor):
     def apply(self, message: ApplyFinder) -> Applied:
         """Takes the documents of a commit over and renews subscriptions where a listing changed."""
         before, self._catalogue = self._catalogue, build_catalogue(message.servers)
-        for note in self._catalogue.notes:
-            logger.warning("%s", note)
+        say_new(logger, self._catalogue.notes, frozenset(before.notes))
         listings: dict[str, tuple[int, bytes]] = {}
         for server in message.servers:
             if server.connected and server.subscribe:

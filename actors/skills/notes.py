@@ -16,7 +16,7 @@ from .manifest import Level
 logger = logging.getLogger(__name__)
 
 MAX_NOTES: Final = 200
-"""Notes of one owner that are kept; what is beyond is counted."""
+"""Notes of one owner that are shown, and places in it that are logged; what is beyond is counted."""
 _LEVELS: Final[Mapping[Level, int]] = {"error": logging.ERROR, "warning": logging.WARNING, "debug": logging.DEBUG}
 
 
@@ -41,9 +41,12 @@ class NoteBook:
         """Replaces what stands under a place; `True` when that changed."""
         page = self._pages.setdefault(owner, {})
         before, after = page.get(place, ()), tuple(map(_speakable, notes))
-        for note in after:
-            if note not in before:
-                logger.log(_LEVELS[note.level], "skills of %s: %s: %s", note.owner, note.place, note.text)
+        if place in page or len(page) < MAX_NOTES:
+            for note in after:
+                if note not in before:
+                    logger.log(_LEVELS[note.level], "skills of %s: %s: %s", note.owner, note.place, note.text)
+        elif after and len(page) == MAX_NOTES:
+            logger.warning("skills of %s: further notes are counted, not logged", owner)
         if after:
             page[place] = after
         else:

@@ -44,6 +44,7 @@ from ...wire.messages.tools import (
 )
 from ...wire.protocol import ACK_BUDGET, TOOL_TIMEOUT_MAX, TOOL_TIMEOUT_MIN
 from ..kernel import Actor, handler, observer
+from ..kernel.news import say_new
 from . import audit, outcome, vrl
 from .calls import Call, InFlight
 from .confirmation import ConfirmTool, confirm, request_of
@@ -123,8 +124,7 @@ class ToolActor(Actor):
         self._capacity = {server.policy.bundle_id: server.policy.capacity for server in message.servers}
         self._commit = message.number
         self._ready.set()
-        for note in set(self._catalogue.notes) - set(before.notes):
-            logger.warning("tools: %s", note)
+        say_new(logger, self._catalogue.notes, frozenset(before.notes))
         return Applied(self._catalogue.tools != before.tools, self._catalogue.notes, self._catalogue.signature)
 
     @handler(concurrent=1024)
