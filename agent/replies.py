@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import functools
-from contextlib import suppress
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import msgspec
 
 from ..wire.base import parse_json
+from ..wire.codes import CODES, REASONS
 from ..wire.errors import InvalidPayload, MalformedReplyError, PeerError, SmcpError
 from ..wire.events import Call
 from ..wire.lenient_json import read_leniently
-from ..wire.payload import raise_for_error
+from ..wire.payload import raise_for_error, reason_of
 
 Ret = TypeVar("Ret")
+
+_log = logging.getLogger(__name__)
 
 _NOT_RELAYED = frozenset({400, 401, 403, 4101, 4102, 4103, 4104})
 
@@ -40,7 +45,8 @@ def read(call: Call[Any, Ret], values: list[msgspec.Raw], req_id: str) -> Ret:
         else:
             if not call.echoes or getattr(reply, "req_id", None) == req_id:
                 return reply  # type: ignore[no-any-return]
-    return call.read_reply(_parsed(call.event, value), req_id)
+    with _reporting(call.event):
+        return call.read_reply(_parsed(call.event, value), req_id)
 
 
 def read_object(event: str, values: list[msgspec.Raw]) -> dict[str, Any]:
@@ -53,10 +59,23 @@ def read_object(event: str, values: list[msgspec.Raw]) -> dict[str, Any]:
     if value is None:
         raise MalformedReplyError(f"{event} is not supported by the peer", code="unsupported")
     answer = _parsed(event, value)
-    raise_for_error(answer, event=event)
+    with _reporting(event):
+        raise_for_error(answer, event=event)
     if not isinstance(answer, dict):
         raise MalformedReplyError(f"the reply to {event} is no object")
     return answer
+
+
+@contextmanager
+def _reporting(event: str) -> Iterator[None]:
+    """Logs refusals that a newer peer may make and we do not know; nothing is tried again for them (W-ERR-7)."""
+    try:
+        yield
+    except PeerError as refusal:
+        code, reason = refusal.wire_code, reason_of(refusal.payload)
+        if code not in CODES or (code in REASONS and reason not in REASONS[code]):
+            _log.warning("%s was refused in a way not known here: code %d, reason %.80r", event, code, reason)
+        raise
 
 
 def with_outcome(error: SmcpError) -> SmcpError:

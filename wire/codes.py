@@ -132,6 +132,16 @@ _TABLE = (
 CODES: Mapping[int, Code] = MappingProxyType({row.code: row for row in _TABLE})
 """Every code by number. 4900 is a WebSocket close code and not here (W-HS-25)."""
 
+REASONS: Mapping[int, frozenset[str]] = MappingProxyType(
+    {
+        4017: frozenset({"traversal", "forbidden", "not_found", "too_large"}),
+        4018: frozenset({"invalid_handle", "forbidden", "gone", "range"}),
+        4019: frozenset({"forbidden", "invalid_declaration", "too_large", "range", "busy", "io_error"})
+        | frozenset({"invalid_upload", "integrity"}),
+    }
+)
+"""The reasons of codes that always have one; peers may know more (C-GEN-4, W-ERR-7)."""
+
 
 def message_of(code: int) -> str:
     """The default text of a code; a general one for a code outside the table."""

@@ -137,15 +137,18 @@ async def test_bytes_that_never_match_their_hash_are_given_up(
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.spec("C-BLOB-38")
+@pytest.mark.spec("C-BLOB-38", "C-GEN-4", "W-ERR-7")
 @pytest.mark.parametrize("reason", ["invalid_handle", "forbidden", "gone", "something new"])
-async def test_a_fatal_reason_ends_reading_at_once(computer: ScriptedComputer, agent: AsyncAgent, reason: str) -> None:
+async def test_a_fatal_reason_ends_reading_at_once(
+    computer: ScriptedComputer, agent: AsyncAgent, caplog: pytest.LogCaptureFixture, reason: str
+) -> None:
     asked = []
     computer.answers["client:get_blob"] = lambda request: asked.append(request) or handle_error(reason)
     with pytest.raises(PeerError) as refused:
         await agent.read_blob("pc", "h1")
     assert refused.value.wire_code == 4018
     assert len(asked) == 1
+    assert ("not known here: code 4018, reason 'something new'" in caplog.text) == (reason == "something new")
 
 
 @pytest.mark.spec("C-BLOB-38")

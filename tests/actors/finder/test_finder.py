@@ -376,7 +376,7 @@ class TestFinderActor:
             assert await stage.bus.ask(FINDER, OpenDocument(uri)) == fine()
         assert set(stage.server.asked) == {"dpe://h/r", "dpe://h/r/pages/2", "dpe://h/r/elements/e%201"}
 
-    @pytest.mark.spec("C-DOC-18", "C-DOC-19", "C-DOC-4", "DEC-21", "W-DOC-3", "C-SEC-40")
+    @pytest.mark.spec("C-DOC-18", "C-DOC-19", "C-DOC-4", "DEC-21", "W-DOC-3", "W-DOC-4", "C-SEC-40")
     async def test_an_invalid_uri_answers_before_a_missing_resolver(self, stage: Stage) -> None:
         await stage.begin(None)
         assert await stage.payload(OpenDocument("dpe://h/r?x")) == {
