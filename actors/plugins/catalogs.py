@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from ...wire.errors import ConfigValidationError, Finding, PolicyError, SmcpError
-from ..reconcile.files.atomic import read_file
+from ..reconcile.files.atomic import make_private_directory, read_file
 from ..reconcile.findings import Findings
 from ..reconcile.json_text import load
 from ..reconcile.scopes.settings import Settings
@@ -103,6 +103,7 @@ def reconcile_catalogs(
     declared = declarations(settings)
     if not declared:
         return Catalogs()
+    make_private_directory(site.home)
     knowns, notes = read_knowns(site.home)
     pass_ = _Pass(site, knowns)
     for name, declaration in declared.items():

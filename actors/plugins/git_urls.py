@@ -77,6 +77,12 @@ def is_of_this_machine(url: str) -> bool:
     return local_path(url) is not None or (is_loopback(scp["host"]) if scp is not None else is_loopback_url(url))
 
 
+def holds_password(url: str) -> bool:
+    """Whether a url names a user and a password."""
+    match = _SCHEME.fullmatch(url)
+    return match is not None and ":" in match["rest"].partition("/")[0].rpartition("@")[0]
+
+
 def protocols_of(url: str) -> str:
     """What git may speak for a url, in the form of `GIT_ALLOW_PROTOCOL`.
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,15 @@ def test_an_executable_url_is_refused_before_git_is_asked(home: Home, url: str) 
     assert caught.value.code == "bad_git_url"
     with pytest.raises(ConfigValidationError):
         home.site.git.fetch(url, home.root / "target")
+    assert home.said() == {}
+
+
+@spec("R-SEC-2")
+def test_a_url_with_a_password_is_not_put_into_settings(home: Home) -> None:
+    with pytest.raises(ConfigValidationError) as caught:
+        operations.add_marketplace(home.site, home.settings, "https://me:s3cret@git.example/x.git", "acme", trust=True)
+    assert caught.value.code == "secret_in_url"
+    assert "s3cret" not in str(caught.value)
     assert home.said() == {}
 
 
@@ -603,6 +613,13 @@ def test_of_two_plugins_with_one_server_the_first_installed_supplies_it_and_the_
 
 
 # -- marketplaces by hand -----------------------------------------------------------------------
+
+
+@spec("R-FILE-3")
+def test_a_home_that_an_operation_makes_is_private(home: Home) -> None:
+    repository = simple(home)
+    operations.add_marketplace(home.site, home.settings, repository.url, "acme", trust=True)
+    assert stat.S_IMODE(home.home.stat().st_mode) == 0o700
 
 
 @spec("R-PLUGIN-9")
