@@ -117,7 +117,7 @@ def _actor(actor: Moment, old: Moment | None, seconds: float) -> tuple[str, ...]
 def _workers(now: Moment) -> Iterable[Grid]:
     """The processes that host servers elsewhere, where there are any."""
     columns = ("WORKER", "HOST", "PID", "MEMORY", "SILENT", "IN FLIGHT", "WAITING", "ACTORS")
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             node["name"],
             node["host"],
