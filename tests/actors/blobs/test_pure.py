@@ -56,7 +56,7 @@ class TestHandles:
             with pytest.raises(InvalidHandle):
                 minter.verify(wrong)
 
-    @pytest.mark.spec("C-BLOB-5")
+    @pytest.mark.spec("C-BLOB-5", "C-SEC-20")
     @pytest.mark.parametrize("handle", ["", "b1.", "b1..", "b2.a.b", "b1.é.x", "b1." + "a" * LONGEST, "eyJrIjoicyJ9"])
     def test_malformed_handles_are_invalid(self, handle: str) -> None:
         with pytest.raises(InvalidHandle):
