@@ -344,7 +344,8 @@ class TestUpload:
         await stage.begin()
         occupied = stage.folder / "file"
         occupied.write_text("not a directory")
-        for root in (None, "relative/path", str(occupied)):
+        # In the last two nobody can write, whoever the tests run as.
+        for root in (None, "relative/path", str(occupied), str(occupied / "below"), "/proc/landing", "/proc/self"):
             stage.root = root
             assert await stage.put_refused(**declared(b"x", total_size="nonsense")) == "forbidden"
         assert not stage.landing.exists()
