@@ -48,9 +48,10 @@ def test_a_variable_that_is_no_positive_integer_counts_for_nothing_and_warns(tex
     assert warnings(env=env) == ["A2C_UPLOAD_MAX_CONCURRENT"]
 
 
-@spec("C-DEF-1")
+@spec("C-DEF-1", "C-BLOB-13")
 def test_what_exceeds_its_ceiling_is_clamped_with_a_warning() -> None:
     assert options(chunk_max_bytes=10**9).chunk_max_bytes == 655_360
+    assert warnings(chunk_max_bytes=10**9) == ["chunk_max_bytes"]
     assert warnings(inline_budget=10**9) == ["inline_budget"]
 
 

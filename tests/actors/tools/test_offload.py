@@ -177,7 +177,9 @@ async def test_then_long_texts_are_shortened_with_the_whole_behind_a_handle() ->
 
 
 @spec("C-BLOB-28", "W-CALL-21", "DEC-33")
-async def test_then_the_transformed_copy_goes_before_the_structure_moves_whole() -> None:
+async def test_then_the_transformed_copy_goes_before_the_structure_moves_whole(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     spool = Spool()
     structure = {"rows": ["r" * 10] * 50}
     slim = await run(text(1), structuredContent=structure, spool=spool, budget=900)
@@ -187,6 +189,7 @@ async def test_then_the_transformed_copy_goes_before_the_structure_moves_whole()
     ).encode()
     assert json.loads(await offload(sealed, 600, LIMITS, spool))["meta"] == {"own": 1}
     assert spool.kept == {}
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
     large = {"rows": ["r" * 10] * 500}
     result = await run(text(1), structuredContent=large, spool=spool)
     assert "structuredContent" not in result
