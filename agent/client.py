@@ -83,7 +83,7 @@ class AsyncAgent(Channels):
     ) -> None:
         for field, value in (("name", name), ("office", office)):
             if not (isinstance(value, str) and value and value == value.encode(errors="replace").decode()):
-                raise ConfigValidationError(f"the {field} of an Agent is a text of whole characters", field=field)
+                raise ConfigValidationError(f"the {field} of an Agent is some text of whole characters", field=field)
         if tool_margin < 0:
             raise ConfigValidationError("a margin is not negative", field="tool_margin")
         super().__init__(name=name, office=office, ack_timeout=ack_timeout, tool_margin=tool_margin)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
+import os
 import random
+import stat
 import tempfile
-from collections.abc import AsyncIterable, Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -87,7 +89,8 @@ async def upload(
     """
     async with AsyncExitStack() as stack:
         file = await _opened(source, stack)
-        declared = await anyio.to_thread.run_sync(_measure, file)
+        with _readable():
+            declared = await anyio.to_thread.run_sync(_measure, file)
         if declared.total_size == 0:
             raise ConfigValidationError("an empty payload cannot be uploaded", field="source")
         for attempt in range(RETRY_ATTEMPTS_MAX):
@@ -179,10 +182,8 @@ async def _opened(source: Source, stack: AsyncExitStack) -> BinaryIO:
     if isinstance(source, bytes | bytearray | memoryview):
         return io.BytesIO(source)
     if isinstance(source, str | PathLike):
-        try:
-            return stack.enter_context(await anyio.to_thread.run_sync(Path(source).open, "rb"))
-        except OSError as error:
-            raise ConfigValidationError(f"the file cannot be read: {error.strerror}", field="source") from error
+        with _readable():
+            return stack.enter_context(await anyio.to_thread.run_sync(_file_at, source))
     if isinstance(source, AsyncIterable):
         spool = tempfile.SpooledTemporaryFile(SPOOL_IN_MEMORY)  # noqa: SIM115  closed by the stack
         stack.callback(spool.close)
@@ -190,6 +191,21 @@ async def _opened(source: Source, stack: AsyncExitStack) -> BinaryIO:
             await anyio.to_thread.run_sync(spool.write, data)
         return cast(BinaryIO, spool)
     return source
+
+
+def _file_at(path: str | PathLike[str]) -> BinaryIO:
+    # The hash goes out before the bytes, so they are read twice; a pipe would also wait for its writer, out of reach.
+    if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
+        raise ConfigValidationError("only a regular file can be uploaded", field="source", code="not_a_file")
+    return Path(path).open("rb")
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ConfigValidationError(f"the file cannot be read: {error.strerror}", field="source") from error
 
 
 def _measure(file: BinaryIO) -> _Declared:

@@ -419,9 +419,12 @@ async def test_an_empty_payload_is_refused_here(computer: ScriptedComputer, agen
 
 
 async def test_a_file_that_cannot_be_read_is_the_callers_error(agent: AsyncAgent, tmp_path: Path) -> None:
-    with pytest.raises(ConfigValidationError) as refused:
-        await agent.upload("pc", tmp_path / "missing")
-    assert refused.value.field == "source"
+    os.mkfifo(tmp_path / "pipe")
+    unreadable = Path("/proc/self/mem")  # opens, and fails at its first byte
+    for path in (tmp_path / "missing", tmp_path, tmp_path / "pipe", Path("/dev/zero"), unreadable):
+        with pytest.raises(ConfigValidationError) as refused, anyio.fail_after(5):
+            await agent.upload("pc", path)
+        assert refused.value.field == "source"
 
 
 @pytest.mark.spec("W-BLOB-6", "C-UP-34")
