@@ -42,12 +42,13 @@ class WorkersActor(Actor):
         await self.tasks.start(self._keep_hub, name="hub")
 
     async def _keep_hub(self, *, task_status: TaskStatus[None]) -> None:
-        site, passes = self._site, self._site.passes
+        site = self._site
         hub = ZmqHub(
             self._bus,
             site.place.endpoint,
-            keys=passes.hub if passes is not None else None,
-            allow=passes.name_of if passes is not None else None,
+            listens=site.place.endpoint is not None,
+            keys=site.keys,
+            allow=site.name_of if site.keys is not None else None,
             customs=WorkerCustoms(site.roster.bundle_of),
         )
         try:

@@ -37,13 +37,22 @@ class WorkerProcess:
     """A running worker.
 
     Attributes:
+        bus: Our end of the pair it speaks on; whoever takes it over closes it.
         pid: Leader of its process group and session.
         status: How it ended, `None` while it runs; negative for a signal.
     """
 
-    def __init__(self, launched: subprocess.Popen[bytes], control: socket.socket, on_exit: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        launched: subprocess.Popen[bytes],
+        control: socket.socket,
+        bus: socket.socket,
+        on_exit: Callable[[], None],
+    ) -> None:
+        self.bus = bus
         self.pid = launched.pid
         self.status: int | None = None
+        self._last_words = ""
         self._control = control
         self._on_exit = on_exit
         self._exited = anyio.Event()
@@ -57,22 +66,26 @@ class WorkerProcess:
             StartupError: The interpreter cannot be started.
         """
         ours, theirs = socket.socketpair()
+        bus, their_bus = socket.socketpair()
+        passed = (theirs.fileno(), their_bus.fileno())
         try:
             launched = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own waits for exits in ways that differ by loop
-                [sys.executable, "-P", "-m", MODULE, str(theirs.fileno())],
+                [sys.executable, "-P", "-m", MODULE, *map(str, passed)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=passed,
                 env=worker_environment(environment),
                 start_new_session=True,
             )
         except OSError as error:
             ours.close()
+            bus.close()
             raise StartupError("a worker cannot be started", code="worker", causes=(str(error),)) from error
         finally:
             theirs.close()
+            their_bus.close()
         ours.setblocking(False)
-        process = cls(launched, ours, on_exit)
+        process = cls(launched, ours, bus, on_exit)
         try:
             # Papers are smaller than what a socket holds, so this does not wait for the worker.
             await asyncio.get_running_loop().sock_sendall(ours, paperwork.write(papers))
@@ -106,6 +119,8 @@ class WorkerProcess:
         status = self.status
         if status is None:
             return "its worker runs"
+        if self._last_words:
+            return self._last_words
         if status < 0:
             with suppress(ValueError):
                 return f"its worker was ended by {signal.Signals(-status).name}"
@@ -113,6 +128,8 @@ class WorkerProcess:
 
     def _settle(self, status: int) -> None:
         self.status = status
+        with suppress(OSError):
+            self._last_words = self._control.recv(paperwork.WORDS_MAX).decode("utf-8", "replace")
         self._exited.set()
         self._on_exit()
 

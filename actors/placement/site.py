@@ -7,38 +7,36 @@ for a worker must hear of its end also when that actor has just died.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+import socket
 from pathlib import Path
 
 import anyio
 import msgspec
 
 from ...bus import Bus, Verdict, Whereabouts
-from ...bus.zeromq import NodeKeys, ZmqHub
+from ...bus.zeromq import AllowList, KeyPair, ZmqHub, load
 from ...wire.codec import decode
 from ...wire.envelope import Address, Envelope
+from ...wire.errors import ConfigValidationError
 from ...wire.messages.nodes import NodeDown
+from ..kernel import Perished
 from ..mcp.process_record import ProcessRecords
-from .passes import Passes
 from .roster import Roster
+
+HUB = "hub"
+"""Name of the hub's own key pair."""
 
 
 class BusPlace(msgspec.Struct, frozen=True):
     """Where the hub listens and who may come.
 
     Attributes:
-        endpoint: `None` for a new private Unix socket.
-        keys: Directory of the hub's pair and of the public keys of external workers. Without one there are none: a
-            private socket lets spawned workers in, each by its own pass, and a given `ipc://` whoever may open it.
+        endpoint: `None` for nowhere: workers of ours need none.
+        keys: Directory of the hub's pair and of the public keys of external workers; `None` for none.
     """
 
     endpoint: str | None = None
     keys: Path | None = None
-
-    @property
-    def has_keys(self) -> bool:
-        """Whether peers authenticate by keys."""
-        return self.endpoint is None or self.keys is not None
 
 
 class Site:
@@ -51,6 +49,7 @@ class Site:
 
     Attributes:
         roster: The seats.
+        keys: The hub's own pair, `None` where peers need none.
         hub: While it is open.
     """
 
@@ -60,7 +59,8 @@ class Site:
         self.logs = logs
         self.stop_within = stop_within
         self.roster = Roster()
-        self.passes = Passes(place.keys) if place.has_keys else None
+        self.keys = _hub_keys(place.keys) if place.keys is not None else None
+        self._allowed = AllowList(place.keys) if place.keys is not None else None
         self.hub: ZmqHub | None = None
         self._opened = anyio.Event()
 
@@ -80,22 +80,31 @@ class Site:
         self.hub = None
         self._opened = anyio.Event()
 
-    async def endpoint(self) -> str:
-        """Where the hub listens; waits until it does."""
+    async def until_open(self) -> None:
+        """Waits until the hub is open."""
         while self.hub is None:
             await self._opened.wait()
-        return self.hub.endpoint
+
+    def name_of(self, public: bytes) -> str | None:
+        """The external worker a key belongs to, `None` for a stranger's. The hub itself is no worker."""
+        name = self._allowed.name_of(public) if self._allowed is not None else None
+        return None if name == HUB else name
+
+    def adopt(self, sock: socket.socket, node: str) -> None:
+        """Lets a spawned worker in. Takes the socket over.
+
+        Raises:
+            Perished: The hub has just died.
+        """
+        if self.hub is None:
+            sock.close()
+            raise Perished("the bus is not open")
+        self.hub.adopt(sock, node)
 
     def dismiss(self, node: str | None, why: str) -> None:
         """Ends a node's connection: what it hosts is over."""
         if self.hub is not None and node is not None:
             self.hub.dismiss(node, why)
-
-    # -- spawned workers ---------------------------------------------------------------------
-
-    def pass_for(self, node: str) -> AbstractContextManager[NodeKeys | None]:
-        """What lets a node in until the end of the block."""
-        return self.passes.issue(node) if self.passes is not None else nullcontext()
 
     # -- receiver --------------------------------------------------------------------------
 
@@ -109,3 +118,11 @@ class Site:
 
     def is_serial(self, subject: str) -> bool:
         return False
+
+
+def _hub_keys(folder: Path) -> KeyPair:
+    try:
+        return load(folder, HUB)
+    except ConfigValidationError as error:
+        text = f"{error.message}; `smcp bus keygen {HUB} --keys {folder}` makes a pair"
+        raise ConfigValidationError(text, field="bus_keys", code=error.code) from None

@@ -1,6 +1,6 @@
-"""Entry point of a spawned worker: `python -m smcp_runtime.actors.placement.spawned DESCRIPTOR`.
+"""Entry point of a spawned worker: `python -m smcp_runtime.actors.placement.spawned CONTROL BUS`.
 
-Its papers come over the inherited socket. It ends when the Computer says so there, when that
+Both are inherited sockets; its papers come over the first. It ends when the Computer says so there, when that
 socket closes, when its parent dies, and when the bus is lost: whatever happens to the Computer,
 no worker stays. With it go its servers, whose launchers watch it as they watch a Computer.
 """
@@ -12,6 +12,7 @@ import ctypes
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -20,6 +21,7 @@ import anyio
 
 from ...bus import Bus, Tally
 from ...bus.zeromq import ZmqNode
+from ...wire.errors import NodeRefused
 from ...wire.redaction import SecretRegistry
 from ..computer.log_guard import guarded
 from . import papers as paperwork
@@ -35,32 +37,36 @@ logger = logging.getLogger(__name__)
 
 def main() -> None:
     """Runs the worker and ends the process with a status."""
-    control = int(sys.argv[1])
-    os.set_inheritable(control, False)
+    control, line = map(int, sys.argv[1:3])
+    for descriptor in (control, line):
+        os.set_inheritable(descriptor, False)
     papers = _receive(control)
     _die_with_parent(papers.parent)
     # An interrupt at the terminal is for the Computer, which then ends this process in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(level=papers.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        status = runner.run(_work(papers, control))
+        status = runner.run(_work(papers, control, socket.socket(fileno=line)))
     logging.shutdown()
     # Nothing of ours is left; tearing the interpreter down would take longer than all of it.
     os._exit(status)
 
 
-async def _work(papers: Papers, control: int) -> int:
+async def _work(papers: Papers, control: int, line: socket.socket) -> int:
     registry, tally = SecretRegistry(), Tally()
     stop = anyio.Event()
     loop = asyncio.get_running_loop()
     with guarded(registry):
         loop.add_reader(control, _listen, control, stop)
         try:
-            async with Bus(tally) as bus, ZmqNode(bus, papers.endpoint, papers.terms.node, keys=papers.keys):
+            async with Bus(tally) as bus, ZmqNode(bus, "", papers.terms.node, pair=line):
                 await host(bus, papers.terms, stop, tally=tally, registry=registry)
         except Exception as error:
             cause = innermost(error)
             logger.warning("the worker of %s ends: %s", papers.terms.bundle_id, type(cause).__name__)
+            if isinstance(cause, NodeRefused):
+                # Of a release that was installed meanwhile, most likely; the Computer shows it to whoever wonders.
+                os.write(control, cause.message.encode()[: paperwork.WORDS_MAX])
             return LOST if isinstance(cause, HubLost) else 1
         finally:
             loop.remove_reader(control)

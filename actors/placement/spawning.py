@@ -51,24 +51,22 @@ class SpawnedLife:
         site, node = self._site, f"own/{self._bundle_id}"
         deadline = anyio.current_time() + start_timeout
         with anyio.move_on_at(deadline):
-            endpoint = await site.endpoint()
+            await site.until_open()
         if site.hub is None:
             raise Perished("the bus is not open")
         place = self._place = site.roster.open(self._bundle_id, node)
         try:
-            with site.pass_for(node) as keys:
-                terms = Terms(self._bundle_id, node, str(site.records.folder), str(site.logs), site.stop_within)
-                level = logging.getLevelName(logging.getLogger(__package__).getEffectiveLevel())
-                secrets = () if keys is None else (keys.own.public, keys.own.secret, keys.hub)
-                papers = Papers(os.getpid(), endpoint, terms, level, *secrets)
-                process = await WorkerProcess.start(papers, os.environ, place.ring)
-                record = site.records.add(self._bundle_id, process.pid, process.pid)
-                try:
-                    await self._accompany(process, place, deadline, on_up)
-                finally:
-                    with anyio.CancelScope(shield=True):
-                        await self._clear(process, node)
-                    site.records.remove(record)
+            terms = Terms(self._bundle_id, node, str(site.records.folder), str(site.logs), site.stop_within)
+            level = logging.getLevelName(logging.getLogger(__package__).getEffectiveLevel())
+            process = await WorkerProcess.start(Papers(os.getpid(), terms, level), os.environ, place.ring)
+            record = site.records.add(self._bundle_id, process.pid, process.pid)
+            try:
+                site.adopt(process.bus, node)
+                await self._accompany(process, place, deadline, on_up)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self._clear(process, node)
+                site.records.remove(record)
         finally:
             site.roster.close(place)
             self._work.over()

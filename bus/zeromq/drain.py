@@ -54,7 +54,7 @@ class Drain:
         self._loop = asyncio.get_running_loop()
         self._scheduled = False
         self._closed = False
-        self._context = _context()
+        self._context = callback_context()
         self._watch = self._context.run(watch, int(socket.getsockopt(zmq.FD)), self._turn)
         # What arrived before the descriptor was watched has used up its edge.
         self._again()
@@ -122,7 +122,7 @@ class Drain:
         return frames, user
 
 
-def _context() -> contextvars.Context:
+def callback_context() -> contextvars.Context:
     """The context of callbacks that may start tasks: they run in none, so anyio has to be told which loop that is.
 
     Under `anyio.run` it knows; under `asyncio.run`, which applications use, it asks for the current task.

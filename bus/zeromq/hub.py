@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import socket
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +36,7 @@ from .keys import KeyPair, NameOf
 from .link import Link
 from .monitor import Change
 from .notices import Notices
+from .pair import PairSocket
 from .pulse import Pulse, Watch
 from .session import NodeStatus, Session
 from .transport import HubSocket, end_context, new_context
@@ -42,6 +44,8 @@ from .transport import HubSocket, end_context, new_context
 logger = logging.getLogger(__name__)
 
 NODES_MAX = 1024
+PAIRED = b"pair:"
+"""Begins the routing ids of adopted nodes; those ZeroMQ makes begin with a zero byte."""
 FAREWELL = 0.2
 """Seconds a leaving side waits for the other's farewell."""
 PROBE_AFTER = (0.0, 0.005, 0.05)
@@ -61,6 +65,7 @@ class ZmqHub:
         pulse: When a silent node counts as lost.
         window, line: Messages per address and lane that a node may hold unanswered, and that may wait for that.
         schema: Schema hash it insists on, that of this release by default.
+        listens: Whether it has an endpoint at all; without one only adopted nodes come in.
     Raises:
         ConfigValidationError, PolicyError, ConflictError: The endpoint cannot be used, on entry.
     """
@@ -78,9 +83,13 @@ class ZmqHub:
         window: int = WINDOW,
         line: int = LINE,
         schema: str | None = None,
+        listens: bool = True,
     ) -> None:
         self.name = name
         self.endpoint = endpoint or ""
+        self._listens = listens
+        self._socket: HubSocket | None = None
+        self._pairs: dict[bytes, PairSocket] = {}
         self.notices = Notices(bus.now)
         self._bus = bus
         self._asked_for = endpoint
@@ -98,8 +107,17 @@ class ZmqHub:
         if (self._keys is None) != (self._allow is None):
             raise ValueError("keys and an allow-list go together")
         self._terms = Terms(self._schema or contract())
-        self._place: Place = to_bind(self._asked_for, keys=self._keys is not None, allow=self._allow is not None)
         self._watch = Watch(self._pulse, self._bus.now())
+        if self._listens:
+            await self._listen()
+        self._nodes = self._bus.gateway = Exchange(self._bus, self._send, self.notices)
+        self._tasks: TaskGroup = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        self._tasks.start_soon(self._keep_pulse)
+        return self
+
+    async def _listen(self) -> None:
+        self._place: Place = to_bind(self._asked_for, keys=self._keys is not None, allow=self._allow is not None)
         self._context = new_context()
         try:
             self._socket = HubSocket(
@@ -116,11 +134,6 @@ class ZmqHub:
             await end_context(self._context)
             raise ConflictError(f"cannot listen at {self._place.url}: {error.strerror}", code="cannot_listen") from None
         self.endpoint = self._socket.endpoint
-        self._nodes = self._bus.gateway = Exchange(self._bus, self._send, self.notices)
-        self._tasks: TaskGroup = anyio.create_task_group()
-        await self._tasks.__aenter__()
-        self._tasks.start_soon(self._keep_pulse)
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -132,14 +145,37 @@ class ZmqHub:
             await self._tasks.__aexit__(None, None, None)
         finally:
             self._close()
-            with anyio.CancelScope(shield=True):
-                await end_context(self._context)
+            if self._socket is not None:
+                with anyio.CancelScope(shield=True):
+                    await end_context(self._context)
         return None
 
     def nodes(self) -> tuple[NodeStatus, ...]:
         """The nodes that are connected."""
         now = self._bus.now()
         return tuple(session.status(self._nodes.addresses_of(session), now) for session in self._nodes.sessions())
+
+    def adopt(self, sock: socket.socket, name: str) -> None:
+        """Lets the holder of the other end of a socket pair in as the node `name`, once it greets.
+
+        The socket is taken over. What was handed to a child needs no other proof.
+        """
+        identity = PAIRED + name.encode()
+
+        def receive(frames: list[bytes], user: str) -> None:
+            self._receive([identity, *frames], user)
+
+        def closed() -> None:
+            if self._pairs.get(identity) is pair:
+                del self._pairs[identity]
+            session = self._nodes.at(identity)
+            if session is not None and session.user == name:
+                self._lose(session, "disconnected")
+
+        old = self._pairs.pop(identity, None)
+        if old is not None:
+            old.close()
+        pair = self._pairs[identity] = PairSocket(sock, receive, closed, name)
 
     def dismiss(self, name: str, why: str) -> None:
         """Ends the connection of a node, if it has one; it may greet again."""
@@ -154,11 +190,20 @@ class ZmqHub:
         self._bus.gateway = None
         for session in self._nodes.sessions():
             self._lose(session, "the hub closed")
-        self._socket.close()
-        self._place.remove()
+        while self._pairs:
+            self._pairs.popitem()[1].close()
+        if self._socket is not None:
+            self._socket.close()
+            self._place.remove()
+
+    def _transmit(self, identity: bytes, message: list[bytes]) -> bool:
+        pair = self._pairs.get(identity)
+        if pair is not None:
+            return pair.send(message)
+        return self._socket is not None and self._socket.send([identity, *message])
 
     def _send(self, identity: bytes, message: list[bytes]) -> bool:
-        if self._socket.send([identity, *message]):
+        if self._transmit(identity, message):
             return True
         session = self._nodes.at(identity)
         if session is not None:
@@ -230,9 +275,11 @@ class ZmqHub:
             self._send(identity, [encode_header(frames.Bye("unknown"))])
 
     def _judge(self, hello: frames.Hello, user: str) -> frames.Refused | None:
-        refusal = self._terms.judge(hello, user if self._allow is not None else None)
+        refusal = self._terms.judge(hello, user if self._allow is not None or user else None)
         if refusal is not None:
             return refusal
+        if not user and PAIRED + hello.name.encode() in self._pairs:
+            return frames.Refused("name", "that is the name of a process of the hub's own")
         if len(self._nodes) >= NODES_MAX:
             return frames.Refused("full", f"this hub has {NODES_MAX} nodes already")
         namesake = self._nodes.named(hello.name)
@@ -242,7 +289,7 @@ class ZmqHub:
 
     def _is_there(self, session: Session) -> bool:
         """Whether a node can still be reached; one that cannot is lost."""
-        if self._socket.send([session.identity, encode_header(frames.Beat())]):
+        if self._transmit(session.identity, [encode_header(frames.Beat())]):
             return True
         self._lose(session, "disconnected")
         return False
@@ -330,11 +377,17 @@ class ZmqHub:
             self._check_presence(now)
             self._watch.tick(now)
             if any(self._is_silent(session, now) for session in self._nodes.sessions()):
-                self._socket.catch_up()
+                self._catch_up()
             for session in self._nodes.sessions():
                 if self._is_silent(session, now):
                     self._lose(session, f"silent for {now - session.heard:.1f} s")
             self._nodes.broadcast(frames.Beat())
+
+    def _catch_up(self) -> None:
+        for pair in tuple(self._pairs.values()):
+            pair.catch_up()
+        if self._socket is not None:
+            self._socket.catch_up()
 
     def _is_silent(self, session: Session, now: float) -> bool:
         return now - session.heard > self._pulse.lost_after

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from types import TracebackType
 from typing import Literal
 
@@ -29,6 +30,7 @@ from .keys import NodeKeys
 from .link import Link
 from .monitor import Change
 from .notices import Notices
+from .pair import PairSocket
 from .pulse import Pulse, Watch
 from .remote import Remote
 from .transport import NodeSocket, end_context, new_context
@@ -53,6 +55,8 @@ class ZmqNode:
         connect_timeout: Seconds entering may take.
         window, line: Messages per address and lane that the hub may hold unanswered, and that may wait for that.
         schema: Schema hash it declares, that of this release by default.
+        pair: Our end of a socket pair whose other end the hub has adopted, in place of the endpoint. It is good for one
+            connection.
     Raises:
         NodeRefused: On entry: the hub does not take us in, and waiting will not help.
         NetworkError: On entry: nobody answered in time.
@@ -73,8 +77,10 @@ class ZmqNode:
         window: int = WINDOW,
         line: int = LINE,
         schema: str | None = None,
+        pair: socket.socket | None = None,
     ) -> None:
         self.name = name
+        self._pair = pair
         self.endpoint = endpoint
         self.state: State = "closed"
         self.refusal: NodeRefused | None = None
@@ -87,7 +93,7 @@ class ZmqNode:
         self._remote = Remote(bus, self._say)
         self._window, self._line = window, line
         self._schema = schema
-        self._socket: NodeSocket | None = None
+        self._socket: NodeSocket | PairSocket | None = None
         self._end: asyncio.Future[End] | None = None
         self._pulse = Pulse()
         self._heard = 0.0
@@ -96,9 +102,10 @@ class ZmqNode:
     async def __aenter__(self) -> ZmqNode:
         if self._bus.gateway is not None:
             raise ValueError("this bus is connected already")
-        self._place = to_connect(self.endpoint, keys=self._keys is not None)
+        if self._pair is None:
+            self._place = to_connect(self.endpoint, keys=self._keys is not None)
+            self._context = new_context()
         self._terms = self._schema or contract()
-        self._context = new_context()
         self._settled = asyncio.Event()
         self._stopped = asyncio.Event()
         self._watch = Watch(self._pulse, self._bus.now())
@@ -129,8 +136,9 @@ class ZmqNode:
         finally:
             self._bus.gateway = None
             self.state = "closed"
-            with anyio.CancelScope(shield=True):
-                await end_context(self._context)
+            if self._pair is None:
+                with anyio.CancelScope(shield=True):
+                    await end_context(self._context)
 
     async def until_stopped(self) -> None:
         """Waits until the node has given up.
@@ -169,6 +177,9 @@ class ZmqNode:
                 end.why,
             )
             pause = self._attempts.after(end, was_up=was_up)
+            if self._pair is not None:
+                self._give_up(end.refusal or NodeRefused(end.why, code="disconnected"))
+                return
             if pause is None:
                 assert end.refusal is not None
                 self._give_up(end.refusal)
@@ -188,9 +199,7 @@ class ZmqNode:
         self._end, self._welcomed = loop.create_future(), loop.create_future()
         self._heard = self._bus.now()
         self._watch.tick(self._heard)
-        self._socket = NodeSocket(
-            self._context, self._place.url, keys=self._keys, receive=self._receive, on_change=self._on_change
-        )
+        self._socket = self._open()
         try:
             self._say(frames.Hello(PROTOCOL, self._terms, self.name, *self._remote.greeting()))
             return await self._until_end(self._end)
@@ -198,6 +207,13 @@ class ZmqNode:
             self._remote.go_down(self._end.result().why if self._end.done() else "this node closed")
             self._socket.close()
             self._socket = None
+
+    def _open(self) -> NodeSocket | PairSocket:
+        if self._pair is not None:
+            return PairSocket(self._pair, self._receive, lambda: self._finish("disconnected"))
+        return NodeSocket(
+            self._context, self._place.url, keys=self._keys, receive=self._receive, on_change=self._on_change
+        )
 
     async def _until_end(self, end: asyncio.Future[End]) -> End:
         while not end.done():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -25,6 +26,8 @@ KINDS: dict[str, str | tuple[str, dict[str, bool]]] = {
     "in process, trio": "trio",
     "hub to node": "asyncio",
     "hub to node, uvloop": UVLOOP,
+    "hub to node, socket pair": "asyncio",
+    "node to hub, socket pair, uvloop": UVLOOP,
     "node to hub": "asyncio",
     "node to node": "asyncio",
 }
@@ -122,16 +125,20 @@ async def world(kind: str, faults: Faults | None = None, **limits: Any) -> Async
             return
         meters = [CountingMeter()]
         center = await stack.enter_async_context(new_bus(meters[0]))
-        hub = await stack.enter_async_context(ZmqHub(center, **limits))
+        paired = "socket pair" in kind
+        hub = await stack.enter_async_context(ZmqHub(center, listens=not paired, **limits))
         nodes = []
         for name in ("left", "right") if kind == "node to node" else ("left",):
             meters.append(CountingMeter())
             node_bus = await stack.enter_async_context(new_bus(meters[-1]))
-            await stack.enter_async_context(ZmqNode(node_bus, hub.endpoint, name, **limits))
+            ours, theirs = socket.socketpair() if paired else (None, None)
+            if ours is not None:
+                hub.adopt(ours, name)
+            await stack.enter_async_context(ZmqNode(node_bus, hub.endpoint, name, pair=theirs, **limits))
             nodes.append(node_bus)
         ends = {
             "hub to node": (center, nodes[0]),
             "node to hub": (nodes[0], center),
             "node to node": (nodes[0], nodes[-1]),
         }
-        yield World(*ends[kind.removesuffix(", uvloop")], tasks, meters)
+        yield World(*ends[kind.partition(",")[0]], tasks, meters)
