@@ -234,11 +234,11 @@ async def open_stdio(
     """
     environment = child_environment(os.environ, plan.env, windows=sys.platform == "win32")
     process = await spawn(plan.command, plan.args, environment, plan.cwd)
-    record = records.add(plan.bundle_id, process.guard, process.pid) if records is not None else None
-    if records is not None:
-        process.exited.add_done_callback(lambda _: records.remove(record))
-    connection = StdioConnection(plan, process, on_notification, tail, log)
     try:
+        record = records.add(plan.bundle_id, process.guard, process.pid) if records is not None else None
+        if records is not None:
+            process.exited.add_done_callback(lambda _: records.remove(record))
+        connection = StdioConnection(plan, process, on_notification, tail, log)
         await connection.connect()
     except BaseException:
         process.close_pipes()

@@ -67,7 +67,8 @@ async def fill_disk(rig: Rig) -> None:
             for seat in rig.seats:
                 group.start_soon(rig.kill, seat)
         for seat in rig.seats:
-            await rig.loads[seat.name].recovered(seat.name)
+            with anyio.fail_after(15):
+                await rig.loads[seat.name].recovered(seat.name)
             result = await rig.call(seat.name, "binary", bytes=BIG)
             assert result.is_error or result.unresolved or _data(result.content) == expected, result
     for seat in rig.seats:

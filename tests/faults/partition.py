@@ -59,8 +59,16 @@ class Namespace:
         self._there = f"198.18.{third}.{fourth + 2}"
         self.inside = ("ip", "netns", "exec", self._name)
 
-    def open(self) -> None:
-        """Lays the cable."""
+    def open(self) -> bool:
+        """Lays the cable; `False` where that is not permitted."""
+        try:
+            self._lay()
+        except subprocess.CalledProcessError:
+            self.close()
+            return False
+        return True
+
+    def _lay(self) -> None:
         _ip("netns", "add", self._name)
         _ip("link", "add", self._cable, "type", "veth", "peer", "name", "eth0", "netns", self._name)
         _ip("addr", "add", f"{self.host}/30", "dev", self._cable)
@@ -113,12 +121,7 @@ class Relay:
 def network(peers: Peers, *, namespace: bool = True) -> Iterator[Network]:
     """A network that can be cut. `namespace=False` for the relay in any case."""
     made = Namespace()
-    try:
-        if not namespace or shutil.which("ip") is None:
-            raise PermissionError("no namespace wanted, or no tool for one")
-        made.open()
-    except (OSError, subprocess.CalledProcessError):
-        made.close()
+    if not namespace or shutil.which("ip") is None or not made.open():
         yield Relay(peers)
         return
     try:

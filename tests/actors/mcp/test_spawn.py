@@ -18,7 +18,11 @@ import pytest
 
 from smcp_runtime.actors.mcp.process_record import ProcessRecords, identify
 from smcp_runtime.actors.mcp.spawn import ServerProcess, spawn
+from smcp_runtime.actors.mcp.stdio import open_stdio
+from smcp_runtime.actors.mcp.tail import Tail
 from smcp_runtime.wire.errors import StartupError
+
+from .conftest import light
 
 pytestmark = pytest.mark.anyio
 spec = pytest.mark.spec
@@ -319,3 +323,22 @@ def _with_other(text: str, member: str) -> str:
     for name in ("guard", "server"):
         record[name][member] = "other"
     return json.dumps(record)
+
+
+class Unwritable(ProcessRecords):
+    """Fails in a way nobody expected."""
+
+    started = 0
+
+    def add(self, bundle_id: str, guard: int, server: int) -> Path | None:
+        self.started = server
+        raise RuntimeError("no record")
+
+
+@pytest.mark.spec("DEC-8")
+async def test_a_server_that_cannot_be_recorded_is_not_left_running(tmp_path: Path) -> None:
+    records = Unwritable(tmp_path)
+    plan = light("files")
+    with pytest.raises(RuntimeError, match="no record"):
+        await open_stdio(plan, lambda *_: None, tail=Tail(), records=records)
+    assert not psutil.pid_exists(records.started)
