@@ -16,7 +16,9 @@ from typing import Any
 import anyio
 import msgspec
 
+from ..wire.http_log import http_logger
 from ..wire.version import on_path
+from . import security_log
 from .async_shell import AsyncShell
 from .options import ServerOptions
 from .version_gate import AsgiApp, AsgiVersionGate, Receive, Scope, Send, aiohttp_gate, path_below_mount
@@ -69,7 +71,8 @@ async def serve(
     path = "/" + options.socketio_path.strip("/")
     for pattern in (path, path + "/", path + "/{tail:.*}"):
         app.router.add_route("*", pattern, handler)
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_LAST_REQUESTS)
+    logger = http_logger(f"{__name__}.http", _unreadable)
+    runner = web.AppRunner(app, access_log=None, logger=logger, handle_signals=False, shutdown_timeout=_LAST_REQUESTS)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port, ssl_context=ssl_context)
@@ -167,6 +170,11 @@ def tls_context(certificate: str, key: str | None = None) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(certificate, key)
     return context
+
+
+def _unreadable(address: str) -> None:
+    who = security_log.identify(address=address)
+    security_log.write(security_log.Record(level="warning", action="malformed request", who=who, code=400))
 
 
 def _aiohttp_address(environ: dict[str, Any]) -> str:

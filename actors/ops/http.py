@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import logging
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,11 +20,14 @@ import anyio
 import msgspec
 from aiohttp import web
 
+from ...wire.http_log import http_logger
 from ...wire.plain import plain
 from .access import COOKIE, Access
 from .exposition import CONTENT_TYPE
 from .health import Health
 from .operations import Operations
+
+logger = logging.getLogger(__name__)
 
 EVERY: Final = 1.0
 """Seconds between two moments of the live page."""
@@ -49,7 +53,8 @@ async def serve(operations: Operations, access: Access, host: str, port: int) ->
     desk = Desk(operations, access)
     app = web.Application(client_max_size=BODY_MAX, middlewares=[desk.guard])
     app.add_routes(desk.routes())
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=LAST_REQUESTS)
+    quiet = http_logger(f"{__name__}.requests", lambda address: logger.warning("%s sent no readable request", address))
+    runner = web.AppRunner(app, access_log=None, logger=quiet, handle_signals=False, shutdown_timeout=LAST_REQUESTS)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port, reuse_address=True)

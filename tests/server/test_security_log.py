@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+import anyio
 import pytest
 
 from smcp_runtime.server.auth import TokenAuth
@@ -96,3 +97,16 @@ async def raw_refused(url: str) -> None:
     with pytest.raises(AssertionError):
         async with raw_peer(url, version="0.3.0"):
             pass
+
+
+async def test_a_request_that_is_no_http_is_one_line_with_the_address_and_nothing_it_held(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving("aiohttp") as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rsplit(":", 1)[1]))
+        writer.write(b"GET / HTTP/1.1\r\nAuthorization: Bearer " + b"s3cret" * 5000 + b"\r\n\r\n")
+        with anyio.fail_after(5):
+            assert b"400" in await reader.readline()
+        writer.close()
+    assert [record.getMessage() for record in caplog.records] == ['malformed request address="127.0.0.1" code=400']
+    assert lines(caplog, logging.WARNING)
