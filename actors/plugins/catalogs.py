@@ -23,6 +23,7 @@ from .containment import is_inside
 from .git_urls import local_path
 from .ledger import Known, Knowns, change_knowns, read_knowns, timestamp
 from .manifest import MARKETPLACE_FILE, Marketplace, read_marketplace
+from .moving import moving
 from .site import Site, advance_tree, fetch_tree, is_plain_directory, refuses
 from .store import catalog_path, set_aside_path, workshop
 from .transfer import archive_form
@@ -125,7 +126,9 @@ def reconcile_catalogs(
 def restore(home: Path) -> None:
     """Puts back what a killed process had set aside, and sweeps what it was building."""
     place = workshop(home)
-    with suppress(OSError):
+    if not place.is_dir():
+        return
+    with suppress(OSError, SmcpError), moving(home, patience=5.0):
         for rest in tuple(place.iterdir()):
             name = rest.name.removeprefix("former-")
             if name != rest.name and not catalog_path(home, name).exists():
@@ -229,7 +232,8 @@ class _Pass:
             commit = commit or fetch_tree(self._site, url, new, what=name)
             self._site.report(name, "checking", None)
             read_catalog(new)
-            move_in(new, path, set_aside_path(self._site.home, name))
+            with moving(self._site.home):
+                move_in(new, path, set_aside_path(self._site.home, name))
         return commit
 
     def _still_good(self, name: str, path: Path, url: str, known: Known | None) -> bool:

@@ -186,10 +186,13 @@ class Git:
     def _advance(self, known: Path, before: str, url: str, target: Path) -> str | None:
         self._run(["init", "--quiet", "--template=", "--", str(target)], target, "")
         inside, own = ["-C", str(target)], target / ".git"
-        shutil.copytree(known / "objects", own / "objects", dirs_exist_ok=True, copy_function=_link)
-        if (known / "shallow").is_file():
-            shutil.copyfile(known / "shallow", own / "shallow")
-        self._run([*inside, "update-ref", "refs/heads/former", before], None, "")
+        try:
+            shutil.copytree(known / "objects", own / "objects", dirs_exist_ok=True, copy_function=_link)
+            if (known / "shallow").is_file():
+                shutil.copyfile(known / "shallow", own / "shallow")
+            self._run([*inside, "update-ref", "refs/heads/former", before], None, "")
+        except (OSError, NetworkError):
+            return None  # somebody else replaces that clone just now
         fetch = ["fetch", "--quiet", "--no-tags", "--no-recurse-submodules"]
         self._run([*inside, *fetch, "--", url, "HEAD"], target, url)
         commit = self._run([*inside, "rev-parse", "--verify", "FETCH_HEAD"], None, "").strip()

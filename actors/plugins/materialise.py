@@ -6,6 +6,7 @@ is, without the network; paths that were written down are computed again (R-PLUG
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -19,6 +20,7 @@ from .git_urls import local_path
 from .ids import PluginId
 from .ledger import Ledger, Record, timestamp
 from .manifest import Entry
+from .moving import moving
 from .site import Site, fetch_tree
 from .store import legacy_path, plugin_path, versions_path, workshop
 from .trees import copy_tree, move_in, scratch
@@ -81,20 +83,26 @@ class _Work(msgspec.Struct):
     record: Record | None
 
     def from_catalog(self, catalog: Catalog) -> Materialised:
+        with suppress(ConfigValidationError):  # whoever replaces the catalog just now may leave nothing to be seen
+            source = self._source_in(catalog)
+            record = self.record
+            if record is not None and record.commit_sha == catalog.commit_sha:
+                ready = self._ready(self._version(source, catalog.commit_sha), record.commit_sha)
+                if ready is not None:
+                    return ready
+        with moving(self.site.home), scratch(workshop(self.site.home)) as place:
+            source = self._source_in(catalog)
+            version = self._version(source, catalog.commit_sha)
+            copy_tree(source, place / "plugin")
+            return self._install(place / "plugin", version, catalog.commit_sha)
+
+    def _source_in(self, catalog: Catalog) -> Path:
         source = resolve_inside(catalog.path, self.entry.source.path, "source")
         if not source.is_dir():
             raise ConfigValidationError(
                 f"{self.entry.source.path} is no directory", code="missing_tree", field="source"
             )
-        version = self._version(source, catalog.commit_sha)
-        record = self.record
-        if record is not None and record.commit_sha == catalog.commit_sha:
-            ready = self._ready(version, record.commit_sha)
-            if ready is not None:
-                return ready
-        with scratch(workshop(self.site.home)) as place:
-            copy_tree(source, place / "plugin")
-            return self._install(place / "plugin", version, catalog.commit_sha)
+        return source
 
     def from_repository(self, *, local: bool, fresh: bool) -> Materialised:
         ready = self._known_tree()
@@ -122,7 +130,8 @@ class _Work(msgspec.Struct):
             if not tree.is_dir():
                 raise ConfigValidationError(f"{source.path} is no directory", code="missing_tree", field="source.path")
             copy_tree(tree, place / "plugin")
-            return self._install(place / "plugin", self._version(place / "plugin", commit), commit)
+            with moving(self.site.home):
+                return self._install(place / "plugin", self._version(place / "plugin", commit), commit)
 
     def _legacy(self) -> Path | None:
         """A clone that an official SDK made, when it is exactly what is wanted."""
@@ -153,7 +162,7 @@ class _Work(msgspec.Struct):
         return Materialised(bundle, self._record(bundle))
 
     def _install(self, tree: Path, version: str, commit: str | None) -> Materialised:
-        """Judges a tree and moves it to its place."""
+        """Judges a tree and moves it to its place. Holds the trees."""
         self.site.report(str(self.plugin_id), "checking", None)
         bundle = read_bundle(tree, self.plugin_id, self.entry, version, commit)
         place = plugin_path(self.site.home, self.plugin_id, version)

@@ -25,6 +25,7 @@ from .git_urls import expanded, holds_password, is_git_url
 from .ids import PluginId, check_marketplace_name
 from .ledger import Ledger, Record, change_knowns, change_ledger, read_ledger
 from .materialise import entry_of, materialise, other_versions
+from .moving import moving
 from .recovery import write_records
 from .site import Site, refuses
 from .store import catalog_path, catalogs_root, legacy_path, versions_path
@@ -163,7 +164,8 @@ def withdraw(site: Site, settings: Settings, plugin_id: PluginId, known: Bundle 
 def discard(site: Site, plugin_id: PluginId) -> tuple[str, ...]:
     """Deletes the trees of a plugin, and its record last; what was deleted."""
     places = (versions_path(site.home, plugin_id), legacy_path(site.home, plugin_id))
-    gone = tuple(str(place) for place in places if remove_tree(place, site.home))
+    with moving(site.home):
+        gone = tuple(str(place) for place in places if remove_tree(place, site.home))
     change_ledger(site.home, lambda ledger: {key: ledger[key] for key in ledger if key != str(plugin_id)})
     return gone
 
@@ -287,7 +289,8 @@ def set_auto_update(site: Site, settings: Settings, name: str, value: bool) -> b
 def sweep_versions(site: Site, bundles: tuple[Bundle, ...]) -> tuple[str, ...]:
     """Deletes trees of versions that nothing means any more."""
     gone = (place for bundle in bundles for place in other_versions(site, bundle))
-    return tuple(str(place) for place in gone if remove_tree(place, site.home))
+    with moving(site.home):
+        return tuple(str(place) for place in gone if remove_tree(place, site.home))
 
 
 def name_of(url: str) -> str:
@@ -364,7 +367,8 @@ def _forget(site: Site, name: str) -> tuple[str, ...]:
     check_marketplace_name(name)
     root = catalogs_root(site.home)
     places = (root / ".store" / name, root / ".plugins" / name, catalog_path(site.home, name))
-    gone = tuple(str(place) for place in places if remove_tree(place, site.home))
+    with moving(site.home):
+        gone = tuple(str(place) for place in places if remove_tree(place, site.home))
     suffix = f"@{name}"
 
     def keep(ledger: Ledger) -> Ledger:

@@ -36,6 +36,7 @@ def reports(place: Path) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
+@pytest.mark.timeout(240)  # the first of them goes through all operations
 @spec("R-CORE-4", "R-CORE-7", "R-PLUGIN-26", "R-FILE-4")
 @pytest.mark.parametrize(
     ("operation", "least", "installed", "active"),

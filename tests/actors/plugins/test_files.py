@@ -8,6 +8,7 @@ import re
 import shutil
 import stat
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -615,6 +616,29 @@ def test_of_two_plugins_with_one_server_the_first_installed_supplies_it_and_the_
 # -- marketplaces by hand -----------------------------------------------------------------------
 
 
+@spec("R-FILE-6", "F-112")
+def test_operations_of_several_processes_at_once_all_succeed(home: Home) -> None:
+    """Each worker has a home object of its own, as a command has: adds the same marketplace, installs its plugin."""
+    names = [f"ship-{number}" for number in range(6)]
+    repository = home.marketplace("acme", *(plugin(name, stdio(name)) for name in names))
+
+    def work(name: str) -> None:
+        own = Home(home.root)
+        operations.add_marketplace(own.site, own.settings, repository.url, "acme", trust=True)
+        own.install(f"{name}@acme")
+        own.install(f"{names[0]}@acme")
+        own.enable(f"{name}@acme")
+        own.boot(refresh=frozenset({"acme"}))
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        for done in [pool.submit(work, name) for name in names]:
+            done.result(60)
+    assert sorted(home.said()["installedPlugins"]) == [f"{name}@acme" for name in names]
+    assert {bundle.plugin_id.plugin for bundle in home.active().bundles} == set(names)
+    assert set(home.ledger()) == {f"{name}@acme" for name in names}
+    assert list((home.home / "marketplace/.tmp").iterdir()) == []
+
+
 @spec("R-FILE-3")
 def test_a_home_that_an_operation_makes_is_private(home: Home) -> None:
     repository = simple(home)
@@ -681,6 +705,32 @@ def test_a_marketplace_in_the_published_layout_is_read_as_it_is(home: Home) -> N
     assert audit.version == "1.2.0"
     assert tides.containers == ("skills", "./extra")
     assert len(tides.version) == 40
+
+
+@spec("R-PLUGIN-4", "R-PLUGIN-26")
+def test_a_plugin_of_a_branch_moves_with_a_refresh_and_one_of_a_commit_never(home: Home) -> None:
+    own = home.repository("own", {"skills/one/SKILL.md": skill("one")})
+    commit = own.git("rev-parse", "HEAD")
+    own.git("tag", "v1")
+    sources = {"moving": {"ref": "main"}, "tagged": {"ref": "v1"}, "pinned": {"ref": "main", "sha": commit}}
+    entries = {name: {"source": {"source": "url", "url": own.url, **at}} for name, at in sources.items()}
+    home.declare(home.repository("acme", catalog("acme", **entries)))
+    for name in sources:
+        home.install(f"{name}@acme")
+
+    def skills(**how: Any) -> dict[str, set[str]]:
+        bundles = (one.bundle for one in home.boot(**how).plugins)
+        return {one.plugin_id.plugin: {path.name for path in (one.root / "skills").iterdir()} for one in bundles if one}
+
+    before = {name: {"one"} for name in sources}
+    assert skills() == before
+    own.commit({"skills/two/SKILL.md": skill("two")})
+    assert skills() == before
+    moved = skills(refresh=frozenset({"acme"}))
+    assert moved == {"moving": {"one", "two"}, "tagged": {"one"}, "pinned": {"one"}}
+    assert skills() == moved
+    shutil.rmtree(own.root)
+    assert skills(refresh=frozenset({"acme"})) == moved
 
 
 def test_the_layouts_that_published_marketplaces_have_are_read_as_they_are(home: Home) -> None:
