@@ -234,7 +234,7 @@ def add_marketplace(
     catalog = found.catalogs.get(wanted)
     if catalog is None or wanted in found.report.failed:
         finding = (found.report.failed | found.report.skipped)[wanted]
-        if former is None:
+        if former is None and change.changed:
             change_intent(path, "settings", lambda now: _undeclared(now, wanted, keep_trust=was_trusted))
             _forget(site, wanted)
         raise error_like(finding.category, finding.reason, finding.code)
