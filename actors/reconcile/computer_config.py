@@ -20,7 +20,7 @@ from .fields import Fields
 from .findings import Findings, item, member
 from .inputs import Definition, read_inputs
 from .inputs import canonical as canonical_input
-from .json_text import half_characters, load, repeated_keys
+from .json_text import half_character, is_deep, load, repeated_keys
 from .server_entry import ServerEntry
 from .server_entry import canonical as canonical_server
 from .settings_fields import (
@@ -184,9 +184,12 @@ def _read(tree: Any, findings: Findings) -> ComputerConfig | None:
     if not isinstance(tree, Mapping):
         findings.wrong_type("$", "an object", tree)
         return None
-    for path in half_characters(tree):
-        findings.add(path or "$", "holds half a character, which nobody could be told", code="half_character")
-    if findings.faults:
+    if is_deep(tree):
+        findings.add("$", "is nested too deep", code="too_deep")
+        return None
+    halved = half_character(tree)
+    if halved is not None:
+        findings.add(halved, "holds half a character, which nobody could be told", code="half_character")
         return None
     for path, key in repeated_keys(tree):
         if path not in SERVER_FAMILY:

@@ -9,16 +9,20 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NoReturn
+
+import msgspec
 
 from ...wire.errors import ConfigValidationError, Finding
 from .files.jsonc import without_comments
 from .findings import item, member
 
 _HALF = re.compile("[\ud800-\udfff]")
-_MAY_BE_HALF = re.compile(r"\\u[dD]|[\ud800-\udfff]")
-"""Written as an escape; bytes that are UTF-8 hold none."""
+
+DEEPEST = 64
+"""Levels of objects and arrays; nobody declares anything so deep, and whoever reads it may not get to its end."""
 
 
 class RepeatedKeys(dict[str, Any]):
@@ -41,10 +45,12 @@ def load(text: str | bytes, label: str) -> Any:
     try:
         decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
         tree = _parse(decoded)
-        halved = next(half_characters(tree), None) if _MAY_BE_HALF.search(decoded) else None
+        if is_deep(tree):
+            _fail(label, "nested too deep")
+        halved = half_character(tree)
         if halved is None:
             return tree
-        _fail(label, f"{halved or '$'} holds half a character")
+        _fail(label, f"{halved} holds half a character")
     except json.JSONDecodeError as fault:
         _fail(label, f"line {fault.lineno} column {fault.colno}: {fault.msg[:1].lower()}{fault.msg[1:]}")
     except UnicodeDecodeError as fault:
@@ -53,6 +59,22 @@ def load(text: str | bytes, label: str) -> Any:
         _fail(label, "nested too deep")
     except ValueError:
         _fail(label, "NaN, Infinity and what no computer can count are no JSON")
+
+
+def is_deep(tree: Any, most: int = DEEPEST) -> bool:
+    """Whether a tree has more than so many levels, counted without descending into it by calls."""
+    level = [tree]
+    for _ in range(most):
+        level = [inner for node in level for inner in _within(node)]
+        if not level:
+            return False
+    return any(isinstance(node, Mapping | list | tuple) for node in level)
+
+
+def _within(node: Any) -> Iterable[Any]:
+    if isinstance(node, Mapping):
+        return node.values()
+    return node if isinstance(node, list | tuple) else ()
 
 
 def repeated_keys(tree: Any, path: str = "") -> Iterator[tuple[str, str]]:
@@ -68,20 +90,30 @@ def repeated_keys(tree: Any, path: str = "") -> Iterator[tuple[str, str]]:
             yield from repeated_keys(value, item(path, index))
 
 
-def half_characters(tree: Any, path: str = "") -> Iterator[str]:
-    """Paths of texts, and of objects with keys, that hold half of a surrogate pair: nobody could be told them."""
+def half_character(tree: Any) -> str | None:
+    """The path of a text or an object's key that holds half of a surrogate pair, which nobody could be told."""
+    with suppress(TypeError, ValueError, OverflowError, RecursionError):
+        try:
+            msgspec.json.encode(tree)  # many times quicker than to look
+            return None
+        except UnicodeEncodeError:
+            return next(_halves(tree, ""), None)
+    return next(_halves(tree, ""), None)
+
+
+def _halves(tree: Any, path: str) -> Iterator[str]:
     if isinstance(tree, str):
         if _HALF.search(tree):
-            yield path
+            yield path or "$"
     elif isinstance(tree, Mapping):
         for key, value in tree.items():
             if _HALF.search(str(key)):
-                yield path
+                yield path or "$"
             else:
-                yield from half_characters(value, member(path, key))
+                yield from _halves(value, member(path, key))
     elif isinstance(tree, list | tuple):
         for index, value in enumerate(tree):
-            yield from half_characters(value, item(path, index))
+            yield from _halves(value, item(path, index))
 
 
 def _parse(text: str) -> Any:

@@ -8,16 +8,17 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import anyio
 
+from ...wire.errors import ConfigValidationError
 from ...wire.inputs import CommandInput
 from ...wire.messages.mcp import LaunchPlan
 from ...wire.redaction import SecretRegistry
 from .directories import home_of_user
 from .env_file import parse_env_file
+from .files.atomic import read_file
 from .findings import Findings
 from .inputs import Definition, kind_of
 from .launch import LaunchContext, launch_plan, render_entry
@@ -29,6 +30,9 @@ from .scoped_ids import lookup
 from .server_entry import ServerEntry
 
 logger = logging.getLogger(__name__)
+
+LARGEST_ENV_FILE = 1024 * 1024
+"""Bytes."""
 
 
 def policies_of(entry: ServerEntry, settings: Mapping[str, Any], options: RuntimeOptions) -> ServerPolicies:
@@ -100,8 +104,14 @@ def _is_secret(definition: Definition) -> bool:
 
 def _read_env_file(path: str) -> tuple[dict[str, str], tuple[str, ...]]:
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        return {}, (f"the env file could not be read ({type(error).__name__}) and was left out",)
+        data = read_file(path, limit=LARGEST_ENV_FILE)
+        text = None if data is None else data.decode("utf-8")
+        why = "there is none"
+    except ConfigValidationError as error:
+        text, why = None, error.findings[0].reason
+    except UnicodeDecodeError:
+        text, why = None, "is not UTF-8"
+    if text is None:
+        return {}, (f"the env file could not be read and was left out: {why}",)
     values, notes = parse_env_file(text)
     return values, tuple(f"env file, {note}" for note in notes)

@@ -6,6 +6,7 @@ import glob
 import os
 import re
 import secrets
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -59,11 +60,15 @@ def sweep_temporaries(path: Path) -> None:
 def read_file(path: str | Path, *, limit: int = MAX_BYTES) -> bytes | None:
     """The content of a file, `None` when there is none (R-SCOPE-4).
 
+    Only regular files are read: a pipe or a terminal, which a link may lead to, would be waited for.
+
     Raises:
-        ConfigValidationError: It cannot be read (`unreadable`), or is too large (`too_large`).
+        ConfigValidationError: It cannot be read or is no file (`unreadable`), or is too large (`too_large`).
     """
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise _refused(path, "cannot be read: it is no regular file", "unreadable")
             data = file.read(min(limit + 1, _USUAL))  # a buffer of the whole limit costs more than most files do
             if len(data) == _USUAL:
                 data += file.read(limit + 1 - _USUAL)
@@ -74,6 +79,11 @@ def read_file(path: str | Path, *, limit: int = MAX_BYTES) -> bytes | None:
     if len(data) > limit:
         raise _refused(path, f"is larger than {limit // (1024 * 1024)} MiB", "too_large")
     return data
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Opens a file without waiting for whoever would write into it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
 
 
 def make_private_directory(path: Path) -> None:

@@ -74,6 +74,15 @@ def change_intent(
         ConfigValidationError: The file cannot be understood (`corrupt_file`).
         StartupError: The disk refuses (`unwritable`).
     """
+    try:
+        return _changed(path, kind, decide, expected)
+    except RecursionError:
+        raise ConfigValidationError(
+            f"{path} is not written to, because it is nested too deep", code="corrupt_file", source=str(path)
+        ) from None
+
+
+def _changed(path: Path, kind: Kind, decide: Callable[[Mapping[str, Any]], Patch], expected: str | None) -> Change:
     with locked(path):
         intent = _understood(path, kind)
         if expected is not None and intent.revision != expected:

@@ -13,7 +13,9 @@ from typing import Any
 
 import msgspec
 
-_PART = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_PART = re.compile(r'"(?:[^"\\]++|\\.)*+"?|//[^\n]*+|/\*(?:.*?\*/|.*+)', re.DOTALL)
+"""Texts and comments. One that has no end reaches to the end of the file: looked for again from each
+of its beginnings, a file of nothing but beginnings would take hours."""
 _SPACE = re.compile(r"[ \t\r\n]*")
 _decode = json.JSONDecoder(strict=False).raw_decode
 
@@ -40,12 +42,17 @@ class Node(msgspec.Struct, frozen=True):
 
 def has_comments(text: str) -> bool:
     """Whether there is a comment in a text."""
-    return any(part.group()[0] == "/" for part in _PART.finditer(text))
+    return any(_is_comment(part[0]) for part in _PART.finditer(text))
 
 
 def without_comments(text: str) -> str:
     """The text with its comments replaced by blanks; every place stays where it was."""
-    return _PART.sub(lambda part: part[0] if part[0][0] == '"' else re.sub(r"[^\r\n]", " ", part[0]), text)
+    return _PART.sub(lambda part: re.sub(r"[^\r\n]", " ", part[0]) if _is_comment(part[0]) else part[0], text)
+
+
+def _is_comment(part: str) -> bool:
+    """Whether a part is a comment, which one without an end is not."""
+    return part.startswith("//") or (part.startswith("/*") and part.endswith("*/") and len(part) > 3)
 
 
 def outline(text: str) -> Node:

@@ -61,7 +61,8 @@ async def test_a_definition_goes_into_the_file_of_its_scope_and_counts_at_once(d
 @spec("R-FILE-11", "R-FILE-9")
 async def test_an_id_that_a_file_defines_is_changed_there_and_the_rest_of_the_file_stays(desk: Desk) -> None:
     path = desk.paths["user"][1]
-    text = '{\n  // mine\n  "servers": {"a": {"command": "c"}},\n  "inputs": [7, {"id": "t", "old": 1}],\n  "other": 1\n}'
+    entries = '"servers": {"a": {"command": "c"}},\n  "inputs": [7, {"id": "t", "old": 1}],\n  "other": 1'
+    text = f"{{\n  // mine\n  {entries}\n}}"
     desk.write(path, text)
     await desk.start()
     assert (await desk.define(PROMPT, "local")).written_scope == "user"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from smcp_runtime.actors.reconcile.json_text import RepeatedKeys, load, repeated_keys
@@ -59,3 +61,32 @@ def test_a_repeated_key_is_remembered_with_its_path() -> None:
     tree = load('{"servers": {"a": 1, "b": [{"c": 1, "c": 2}], "a": 2}}', "x")
     assert isinstance(tree["servers"], RepeatedKeys)
     assert list(repeated_keys(tree)) == [("servers", "a"), ("servers.b[0]", "c")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/*  " * 100_000,
+        '"' + '\\"' * 200_000,
+        '{"a": 1} /* ' + '" ' * 200_000,
+        "//" * 200_000,
+        '{"a": "' + "/*" * 200_000,
+    ],
+    ids=["comments", "escaped quotes", "quotes in a comment", "slashes", "comments in a text"],
+)
+def test_beginnings_without_an_end_are_refused_as_quickly_as_anything_else(text: str) -> None:
+    began = time.process_time()
+    with pytest.raises(ConfigValidationError):
+        load(text, "desk.json")
+    assert time.process_time() - began < 2.0
+
+
+@spec("R-CFG-2", "R-SCOPE-13")
+@pytest.mark.parametrize("text", ["[" * 65 + "]" * 65, '{"a":' * 70 + "1" + "}" * 70, "[" * 900 + "]" * 900])
+def test_what_is_nested_deeper_than_anybody_declares_is_refused(text: str) -> None:
+    with pytest.raises(ConfigValidationError, match="nested too deep"):
+        load(text, "desk.json")
+
+
+def test_as_deep_as_anybody_declares_is_read() -> None:
+    assert load("[" * 64 + "]" * 64, "desk.json")

@@ -177,3 +177,31 @@ def test_a_reader_sees_old_or_new_content_and_never_a_mix(file: Path) -> None:
         seen.append(file.read_bytes())
     writer.join(10)
     assert all(len(content) == 100_000 and len(set(content)) == 1 for content in seen)
+
+
+@spec("R-SCOPE-13", "R-FILE-8")
+@pytest.mark.parametrize("kind", ["pipe", "device", "link to a device", "directory", "link to itself"])
+def test_what_is_no_regular_file_is_refused_at_once_and_not_written_over(file: Path, kind: str) -> None:
+    file.parent.mkdir()
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "directory":
+        file.mkdir()
+    else:
+        file.symlink_to({"device": "/dev/null", "link to a device": "/dev/zero"}.get(kind, file))
+    for use in (lambda: read_intent(file, "settings"), lambda: change_intent(file, "settings", lambda _: {"a": 1})):
+        with pytest.raises(ConfigValidationError) as caught:
+            use()
+        assert str(file) in caught.value.message
+    assert os.path.lexists(file)
+    assert not list(file.parent.glob("*.tmp"))
+
+
+@spec("R-FILE-8")
+def test_a_file_that_is_nested_too_deep_is_not_written_to(file: Path) -> None:
+    file.parent.mkdir()
+    file.write_text('{"a":' * 700 + "1" + "}" * 700)
+    before = file.read_bytes()
+    with pytest.raises(ConfigValidationError) as caught:
+        change_intent(file, "settings", lambda _: {"b": 1})
+    assert (caught.value.code, file.read_bytes()) == ("corrupt_file", before)
