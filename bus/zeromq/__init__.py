@@ -2,7 +2,7 @@
 
 from .customs import Customs
 from .hub import ZmqHub
-from .keys import AllowList, KeyPair, NodeKeys, fresh, generate, load, load_node, load_public
+from .keys import AllowList, KeyPair, NodeKeys, generate, load, load_node, load_public
 from .node import ZmqNode
 from .pulse import Pulse
 from .session import NodeStatus
@@ -16,7 +16,6 @@ __all__ = [
     "Pulse",
     "ZmqHub",
     "ZmqNode",
-    "fresh",
     "generate",
     "load",
     "load_node",

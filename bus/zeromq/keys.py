@@ -68,11 +68,6 @@ def generate(directory: Path, name: str) -> KeyPair:
     return KeyPair(name, public, secret)
 
 
-def fresh(name: str) -> KeyPair:
-    """A key pair that is kept nowhere."""
-    return KeyPair(name, *zmq.curve_keypair())
-
-
 def load(directory: Path, name: str) -> KeyPair:
     """Reads a key pair.
 

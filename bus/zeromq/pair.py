@@ -8,6 +8,7 @@ bytes, big-endian), and the frames.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 import struct
 from collections import deque
@@ -85,7 +86,7 @@ class PairSocket:
     def _flush(self) -> None:
         try:
             while self._out:
-                self._sent(self._sock.sendmsg([*self._out][:IOV_MAX]))
+                self._sent(self._sock.sendmsg(list(itertools.islice(self._out, IOV_MAX))))
         except BlockingIOError:
             self._loop.add_writer(self._sock, self._flush)
             return

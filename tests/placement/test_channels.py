@@ -93,4 +93,4 @@ async def catalogued(stack: Stack, *doc_refs: str) -> bool:
 
 
 async def refused(stack: Stack) -> bool:
-    return "the server is remote" in str((await stack.computer.diagnostics()))
+    return "the server is remote" in str(await stack.computer.diagnostics())

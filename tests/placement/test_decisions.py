@@ -17,7 +17,7 @@ from smcp_runtime.actors.placement.roster import Arrival, Roster
 from smcp_runtime.actors.placement.site import BusPlace, Site
 from smcp_runtime.actors.placement.terms import Terms
 from smcp_runtime.bus import Answer, Tally
-from smcp_runtime.bus.zeromq import fresh, generate
+from smcp_runtime.bus.zeromq import generate
 from smcp_runtime.wire.codec import Attachment, encode
 from smcp_runtime.wire.envelope import Address, Envelope
 from smcp_runtime.wire.errors import ConfigValidationError, ConflictError, PolicyError
@@ -163,7 +163,7 @@ class TestSite:
         assert made.keys == hub
         assert made.name_of(worker.public) == "files"
         assert made.name_of(hub.public) is None
-        assert made.name_of(fresh("files").public) is None
+        assert made.name_of(generate(tmp_path / "elsewhere", "files").public) is None
 
     def test_a_directory_without_the_hubs_keys_says_how_to_make_them(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigValidationError, match="smcp bus keygen hub"):
