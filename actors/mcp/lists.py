@@ -84,7 +84,8 @@ class Lists:
     async def fresh(self, kind: Kind) -> bytes | None:
         """The list as it was read last, once no round of it is due or under way; `None` if it never was."""
         if kind in self._refresh:
-            self.suspect()
+            if not self._announced[kind] and self._refresh[kind].need(self._loop.time()):
+                self._wake[kind].set()
             while self._refresh[kind].stale:
                 await self._ended[kind].wait()
         return self._published.get(kind)

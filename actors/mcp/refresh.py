@@ -22,6 +22,7 @@ class Refresh:
         self._counted_at = now
         self._last_round = now
         self._dirty = False
+        self._suspected = False
         self._running = False
 
     @property
@@ -30,7 +31,7 @@ class Refresh:
 
     @property
     def stale(self) -> bool:
-        """Whether a round is under way or still to come."""
+        """Whether a round is under way or due; one for a mere suspicion may come later than that."""
         return self._dirty or self._running
 
     def mark(self) -> None:
@@ -38,16 +39,28 @@ class Refresh:
         self._dirty = True
 
     def suspect(self, now: float) -> bool:
-        """The list may have changed; counts at most once in `UNASKED_GAP` seconds. Whether it did count."""
-        if self._dirty or now - self._last_round < UNASKED_GAP:
+        """The list may have changed; makes one round in `UNASKED_GAP` seconds. Whether `due` has another answer now."""
+        if self._dirty or self._suspected:
             return False
-        self._dirty = True
+        self._suspected = True
+        self._believe(now)
+        return True
+
+    def need(self, now: float) -> bool:
+        """Somebody waits for the list as it is: a suspicion counts at once, and so does age. Whether either did."""
+        self._suspected = self._suspected or now - self._last_round >= UNASKED_GAP
+        if not self._suspected:
+            return False
+        self._dirty, self._suspected = True, False
         return True
 
     def due(self, now: float) -> float | None:
         """When the next round may begin: now or later; `None` while one runs or none is needed."""
-        if self._running or not self._dirty:
+        self._believe(now)
+        if self._running:
             return None
+        if not self._dirty:
+            return self._last_round + UNASKED_GAP if self._suspected else None
         self._count(now)
         return now if self._tokens >= 1 else now + (1 - self._tokens) / self._refill
 
@@ -56,12 +69,17 @@ class Refresh:
         self._count(now)
         self._tokens -= 1
         self._last_round = now
-        self._dirty, self._running = False, True
+        self._dirty, self._suspected, self._running = False, False, True
 
     def end(self) -> bool:
         """A round has ended; whether the list was dirtied meanwhile."""
         self._running = False
         return self._dirty
+
+    def _believe(self, now: float) -> None:
+        """Takes a suspicion for a mark as soon as the last round is long enough ago."""
+        if self._suspected and now - self._last_round >= UNASKED_GAP:
+            self._dirty, self._suspected = True, False
 
     def _count(self, now: float) -> None:
         self._tokens = min(float(self._burst), self._tokens + (now - self._counted_at) * self._refill)

@@ -366,17 +366,25 @@ class TestRefresh:
         assert rounds <= 10
 
     @spec("DEC-4")
-    def test_a_mere_suspicion_counts_at_most_once_in_five_seconds(self) -> None:
+    def test_a_mere_suspicion_makes_one_round_in_five_seconds_and_is_never_forgotten(self) -> None:
         refresh = Refresh(0.0)
-        assert not refresh.suspect(4.9)
-        assert refresh.due(4.9) is None
-        assert refresh.suspect(5.0)
+        assert refresh.suspect(1.0)
+        assert not refresh.suspect(1.0)
+        assert (refresh.due(1.0), refresh.stale) == (5.0, False)
+        assert (refresh.due(5.0), refresh.stale) == (5.0, True)
         assert not refresh.suspect(5.0)
-        assert refresh.due(5.0) == 5.0
         refresh.begin(5.0)
+        assert refresh.suspect(6.0), "what is read just now may be older than the change"
+        assert refresh.due(6.0) is None
+        assert not refresh.end()
+        assert refresh.due(7.0) == 10.0
+        refresh.mark()
+        assert refresh.due(7.0) == 7.0
+        refresh.begin(7.0)
         refresh.end()
-        refresh.suspect(9.9)
-        assert refresh.due(9.9) is None
+        assert refresh.due(20.0) is None
+        assert refresh.suspect(20.0)
+        assert refresh.due(20.0) == 20.0
 
 
 class TestRefusal:

@@ -111,6 +111,33 @@ async def test_a_suspicion_is_enough_where_changes_are_not_announced(quick: None
         assert (bench.session.readings, bench.published) == (2, [["a"]]), "an equal list is no news"
 
 
+@spec("DEC-4")
+async def test_a_suspicion_too_soon_after_a_reading_is_looked_into_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refresh, "UNASKED_GAP", 0.2)
+    bench = Bench(announced=False)
+    async with bench.kept():
+        began = anyio.current_time()
+        bench.session.items = ["a", "b"]
+        assert await bench.lists.fresh("resources") == b'[{"uri":"a"}]', "nothing speaks against it"
+        for _ in range(100):
+            bench.lists.suspect()
+        await bench.until(["a"], ["a", "b"])
+        assert anyio.current_time() - began > 0.1
+        assert bench.session.readings == 2
+
+
+@spec("DEC-4", "C-DOC-20")
+async def test_who_waits_for_a_list_that_is_suspected_has_it_read_at_once() -> None:
+    bench = Bench(announced=False)
+    async with bench.kept():
+        bench.session.items = ["a", "b"]
+        bench.lists.suspect()
+        with anyio.fail_after(2):
+            assert await bench.lists.fresh("resources") == b'[{"uri":"a"},{"uri":"b"}]'
+            assert await bench.lists.fresh("resources") == b'[{"uri":"a"},{"uri":"b"}]'
+        assert bench.session.readings == 2
+
+
 @spec("F-41", "C-GEN-12")
 async def test_a_list_that_changes_between_two_pages_is_read_anew_and_never_published_mixed() -> None:
     bench = Bench()
