@@ -9,14 +9,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import anyio
 
 from ..actors.reconcile.values.prompting import Question
 from ..wire.messages.projection import PendingApproval
-from .output import printable
+from .output import one_line, printable
 
+_ANSWERS = {"y": "yes", "yes": "yes", "n": "no", "no": "no", "all": "all"}
 MOST = 64 * 1024
 """Bytes of an answer."""
 
@@ -29,6 +30,7 @@ class Terminal:
 
     async def ask(self, text: str, *, hidden: bool = False) -> str | None:
         """One line of answer, `None` when there will be none (end of input)."""
+        _forget_typed()
         print(printable(text), end=" ", file=sys.stderr, flush=True)
         try:
             with _without_echo() if hidden else _as_it_is():
@@ -41,10 +43,12 @@ class Terminal:
     async def value(self, question: Question) -> object | None:
         """A value for an input; an empty answer leaves it to the default."""
         async with self._turn:
-            lines = [f"{question.description} ({question.input_id}, for {question.bundle_id})"]
-            lines += [f"  {number}) {option.label}" for number, option in enumerate(question.options, start=1)]
-            shown = "" if question.default is None else f" [{_word(question.default)}]"
-            choices = f" ({'/'.join(question.choices)})" if question.choices else ""
+            lines = [f"{one_line(question.description)} ({one_line(question.input_id)}, for {question.bundle_id})"]
+            lines += [
+                f"  {number}) {one_line(option.label)}" for number, option in enumerate(question.options, start=1)
+            ]
+            shown = "" if question.default is None else f" [{one_line(_word(question.default))}]"
+            choices = f" ({'/'.join(map(one_line, question.choices))})" if question.choices else ""
             answer = await self.ask("\n".join(lines) + f"{choices}{shown}:", hidden=question.kind == "secret")
         if not answer:
             return None
@@ -55,16 +59,18 @@ class Terminal:
         return answer
 
     async def approval(self, request: PendingApproval) -> str | None:
-        """An answer to an approval request; anything that is none leaves the server pending."""
+        """An answer to an approval request; anything that is none leaves the server pending.
+
+        All of a project are approved by the whole word only: an `a` may have been meant for something else.
+        """
         async with self._turn:
             answer = await self.ask("\n".join(described(request)) + "\nRun it? yes / no / all of this project:")
-        word = (answer or "").strip().lower()
-        return next((known for known in ("yes", "no", "all") if word and known.startswith(word)), None)
+        return _ANSWERS.get((answer or "").strip().lower())
 
 
 def described(request: PendingApproval) -> Iterator[str]:
     """A request in lines: everything to decide by, and nothing secret."""
-    yield f"{request.bundle_id} {request.reason}:"
+    yield one_line(f"{request.bundle_id} {request.reason}:")
     facts = {
         "name": request.name,
         "declared by": f"{request.origin}, {request.source}",
@@ -76,7 +82,7 @@ def described(request: PendingApproval) -> Iterator[str]:
     }
     for name, text in facts.items():
         if text:
-            yield f"  {name:12} {text}"
+            yield f"  {name:12} {one_line(text)}"
 
 
 def terminal() -> Terminal | None:
@@ -95,6 +101,16 @@ async def _line() -> str | None:
             return typed.decode(errors="replace") or None
         typed += data
     return typed.decode(errors="replace").rstrip("\r\n")
+
+
+def _forget_typed() -> None:
+    """Forgets what was typed before the question was there to be read: it is no answer to it."""
+    try:
+        import termios  # noqa: PLC0415 - exists on POSIX only
+    except ImportError:
+        return
+    with suppress(termios.error):
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 @contextmanager

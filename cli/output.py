@@ -19,12 +19,26 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 
-_CONTROL = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+_STEERING = (*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+"""Control characters, line ends that are none of ASCII, and what turns the direction of a text."""
+_CONTROL = {code: "\N{REPLACEMENT CHARACTER}" for code in _STEERING if chr(code) not in "\n\t"}
+_LONGEST = 2_000
+"""Letters of a foreign text that are shown to somebody who decides by it: most of its beginning, and its end."""
+_END_SHOWN = 500
 
 
 def printable(text: str) -> str:
-    """The text without what could steer a terminal; line ends and tabs stay."""
+    """The text without what could steer a terminal or turn a line around; line ends and tabs stay."""
     return text.translate(_CONTROL)
+
+
+def one_line(text: str) -> str:
+    """A foreign text on one line, so that it cannot pass for several, nor push away what comes before it."""
+    shown = printable(text.replace("\n", "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}").replace("\t", " "))
+    if len(shown) <= _LONGEST:
+        return shown
+    left_out = len(shown) - _LONGEST
+    return f"{shown[: _LONGEST - _END_SHOWN]} [… {left_out} more letters …] {shown[-_END_SHOWN:]}"
 
 
 class Output:
