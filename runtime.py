@@ -11,6 +11,7 @@ death of an actor (configuration, mounted servers, wishes) is kept here.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import os
@@ -245,6 +246,7 @@ class Computer(Documents):
 
     async def stop(self) -> None:
         """Ends all service activity; the intent stays, and it can start again (R-LIFE-19)."""
+        self._same_loop()
         with self._turns.cut_in():
             async with self._operation("stop"):
                 if self._admit("stop") == "no_op":
@@ -262,6 +264,7 @@ class Computer(Documents):
         Raises:
             ShutdownError: Something could not be cleaned up; everything was attempted, and it is shut down.
         """
+        self._same_loop()
         with self._turns.cut_in():
             async with self._operation("shutdown"):
                 if self._admit("shutdown") == "no_op":
@@ -305,6 +308,7 @@ class Computer(Documents):
 
     async def _open(self) -> None:
         """The crew of a started Computer; what was opened of one that fails is released by the caller."""
+        self._loop = asyncio.get_running_loop()
         self._held = Held(self._config, run_values=self._run_values, tokens=self._tokens)
         self._unfinished = ()
         self._crew = crew = await Crew.muster(

@@ -56,6 +56,7 @@ class Conduct:
         self._bulletin = Bulletin(self.name)
         self._failures: dict[Operation, Failure] = {}
         self._crew: Crew | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.operations = Operations(self.diagnostics, lambda: self._redaction)
 
     # -- what it is now -------------------------------------------------------------------
@@ -98,6 +99,7 @@ class Conduct:
 
     async def diagnostics(self) -> Diagnostics:
         """Everything there is to know (R-LIFE-23); waits for no operation and no server."""
+        self._same_loop()
         known = await self._crew.view() if self._crew is not None else CrewView()
         shown = Diagnostics(
             name=self.name,
@@ -145,6 +147,7 @@ class Conduct:
     @asynccontextmanager
     async def _operation(self, operation: Operation, *, interruptible: bool = False) -> AsyncIterator[None]:
         """The turn of an operation; its failure is kept for the diagnostics."""
+        self._same_loop()
         try:
             async with self._turns.take(operation, interruptible=interruptible):
                 yield
@@ -184,7 +187,17 @@ class Conduct:
         error.redact(self._redaction.text, self._redaction.tree)
         self._failures[operation] = to_failure(error)
 
+    def _same_loop(self) -> None:
+        """Refuses callers in another event loop than the one that runs this Computer, where no answer would reach them.
+
+        Raises:
+            ConflictError: Code `other_loop`.
+        """
+        if self._crew is not None and self._loop is not asyncio.get_running_loop():
+            raise ConflictError("this Computer runs in another event loop", code="other_loop")
+
     async def _ask(self, target: Address, message: Ask[R], limit: float) -> R:
+        self._same_loop()
         if self._crew is None:
             raise ConflictError("the Computer is not running", code="lifecycle")
         return await self._crew.ask(target, message, limit)

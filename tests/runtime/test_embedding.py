@@ -6,9 +6,12 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import anyio
 import pytest
 import uvloop
 
+from smcp_runtime.runtime import Computer
+from smcp_runtime.wire.errors import ConflictError
 from support.stack import config, light, open_stack, options
 
 uvloop.new_event_loop().close()  # libuv opens a pipe with its first loop, which lasts as long as the process
@@ -50,3 +53,38 @@ def test_restarts_and_reconnects_need_nothing_but_a_running_loop(tmp_path: Path,
         running = threads.submit(lambda: run(a_server_is_lost_and_comes_back(log)))
         assert running.result(50) == ["srv__die", "srv__echo"]
     assert log.read_text("utf-8").count('"initialize"') >= 3
+
+
+async def refusals_elsewhere(computer: Computer) -> list[str]:
+    codes = []
+    for call in (computer.diagnostics, computer.stop, computer.shutdown, computer.skills, computer.leave):
+        try:
+            with anyio.fail_after(5):
+                await call()
+        except ConflictError as refused:
+            codes.append(refused.code)
+    return codes
+
+
+@pytest.mark.anyio
+@pytest.mark.spec("R-CORE-1")
+async def test_a_caller_in_another_event_loop_is_told_so_and_harms_nothing() -> None:
+    computer = Computer.from_config(config(name="desk"), options())
+    async with computer:
+        codes = await anyio.to_thread.run_sync(lambda: asyncio.run(refusals_elsewhere(computer)))
+        assert codes == ["other_loop"] * 5
+        assert (await computer.diagnostics()).state == "started"
+    assert computer.state == "shutdown"
+
+
+def test_a_computer_whose_event_loop_ended_can_be_started_in_another() -> None:
+    computer = Computer.from_config(config(name="desk"), options())
+
+    async def run() -> str:
+        async with anyio.create_task_group():
+            await computer.start()
+            state = computer.state
+            await computer.stop()
+            return state
+
+    assert [asyncio.run(run()), asyncio.run(run())] == ["started", "started"]
