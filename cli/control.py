@@ -13,6 +13,7 @@ import hashlib
 import logging
 import os
 import socket
+import stat
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -117,6 +118,7 @@ async def question(home: Path, name: str, ask: str) -> Any:
 
 async def _asked(path: Path, asked: Question, limit: float, progress: Progress | None = None) -> Any:
     try:
+        _check_private(path.parent)
         async with asyncio.timeout(limit):
             reader, writer = await asyncio.open_unix_connection(path, limit=LINE_MAX)
             try:
@@ -154,8 +156,17 @@ async def _listen(computer: Computer, path: Path) -> asyncio.Server:
 
 def _prepare(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    owner = folder.stat()
-    if owner.st_uid != os.getuid() or owner.st_mode & 0o077:
+    _check_private(folder)
+
+
+def _check_private(folder: Path) -> None:
+    """Refuses a folder that others made or may look into: what is said at a door there they could hear.
+
+    Raises:
+        OSError: It is no such directory, or there is none.
+    """
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise OSError(f"{folder} is open to others")
 
 

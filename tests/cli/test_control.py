@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import stat
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 import anyio
 import pytest
 
-from smcp_runtime.cli.control import door, managed, open_door
+from smcp_runtime.cli.control import door, doors, managed, open_door
 from smcp_runtime.runtime import Computer
+from smcp_runtime.wire.errors import NetworkError
 from support.stack import options
 from support.waiting import until
 
@@ -61,3 +63,27 @@ async def test_whoever_hangs_up_calls_the_operation_off(tmp_path: Path) -> None:
             assert (await managed(path, "marketplace.prune", {}))["changed"] is False
             settings = tmp_path / "user_config_dir/settings.json"
             await until(lambda: "acme" not in settings.read_text())
+
+
+@pytest.mark.parametrize("shape", ["open", "link"])
+async def test_nothing_is_said_at_a_door_in_a_folder_that_is_not_ours_alone(tmp_path: Path, shape: str) -> None:
+    """In the temporary directory anybody may have been there first, with a door of his own."""
+    heard: list[bytes] = []
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readline())
+        writer.close()
+
+    path = door(tmp_path, "desk")
+    real = tmp_path / "theirs"
+    real.mkdir(mode=0o700)
+    if shape == "link":
+        path.parent.symlink_to(real)
+    else:
+        path.parent.mkdir(mode=0o755)
+    server = await asyncio.start_unix_server(listen, path)
+    async with server:
+        with pytest.raises(NetworkError):
+            await managed(path, "input.set", {"input_id": "token", "value": "s3cret"})
+        assert await doors(tmp_path) == {}
+    assert heard == []
