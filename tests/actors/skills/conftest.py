@@ -17,7 +17,9 @@ import anyio
 import pytest
 
 from smcp_runtime.actors.kernel import Actor, ChildSpec, Supervisor, handler
-from smcp_runtime.actors.skills import LastList, SkillActor, SkillSettings
+from smcp_runtime.actors.skills.actor import SkillActor
+from smcp_runtime.actors.skills.projection import LastList
+from smcp_runtime.actors.skills.settings import SkillSettings
 from smcp_runtime.bus import Bus, Observer
 from smcp_runtime.wire.codec import Attachment
 from smcp_runtime.wire.envelope import Address
