@@ -8,6 +8,7 @@ to its words here.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -50,14 +51,18 @@ class Work:
         """Has one operation carried out, and shows what it is at meanwhile; its result as JSON values.
 
         Raises:
+            typer.BadParameter: A word is no text.
             SmcpError: It failed.
         """
         import anyio.to_thread  # noqa: PLC0415 - heavier than all that `--help` needs
 
+        from ..actors.reconcile.json_text import half_character  # noqa: PLC0415
         from .control import managed  # noqa: PLC0415
         from .offline import Offline  # noqa: PLC0415
         from .steps import Steps  # noqa: PLC0415
 
+        if half_character(words) is not None:
+            raise typer.BadParameter("what was given is not UTF-8")
         with Steps(self.output) as steps:
             if self.path is not None:
                 return await managed(self.path, operation, words, steps.tell)
@@ -96,6 +101,8 @@ class Work:
             self.output.document(view)
         for name, value in view.items():
             shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+            if isinstance(value, dict) and value:
+                shown = json.dumps(value, ensure_ascii=False)
             if shown not in (None, "", {}):
                 self.output.text(f"{name}: {shown}")
         return SUCCESS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -227,3 +228,12 @@ class TestFilesAlone:
         for words in (("input", "list"), ("input", "get", "n"), ("settings", "show"), ("settings", "get", "x")):
             user.run(*words)
         assert (sorted(user.home.rglob("*")), user.everything()) == before
+
+    @spec("R-CLI-1")
+    def test_words_that_are_no_text_are_wrong_usage(self, user: User) -> None:
+        user.declare(NUMBER)
+        broken = os.fsdecode(b"x\xff")
+        for words in (("settings", "set", broken, "1"), ("input", "set", "n", "--value", broken)):
+            ran = user.run(*words)
+            assert (ran.status, "not UTF-8" in "\n".join(ran.errors)) == (2, True)
+        assert user.run("mcp", "start", broken).status == 1
