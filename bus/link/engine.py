@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import aiohttp
+import anyio
 import msgspec
 from aiohttp import WSMsgType
 
@@ -276,14 +277,19 @@ class Engine:
                     await self._outbox.flushed()
         except (aiohttp.ClientError, OSError):
             pass
-        await self.abort()
+        finally:
+            await self.abort()
 
     async def abort(self) -> None:
         """Ends the session without waiting for what is on its way. Safe to call twice."""
-        if self._ws is not None:
-            await self._ws.close()
-        self._ended = self._ended or _CLOSED
-        await self._http.close()
+        try:
+            if self._ws is not None:
+                await self._ws.close()
+        finally:
+            self._ended = self._ended or _CLOSED
+            # Also for a caller whose patience ended while a frozen Server owed its farewell.
+            with anyio.CancelScope(shield=True):
+                await self._http.close()
 
 
 def _pong(ping: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from typing import Any
 
@@ -319,6 +320,22 @@ async def test_a_disconnect_on_a_dead_network_still_ends(transports: tuple[str, 
             await recorder.link.disconnect()
         assert time.monotonic() - begun < 5
         assert recorder.link.state == "ended"
+
+
+@pytest.mark.spec("F-83")
+@pytest.mark.parametrize("patience", [0.05, 0.5, 1.5])
+async def test_a_disconnect_given_up_on_a_dead_network_leaves_nothing_open(
+    patience: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with ScriptedServer() as server, Relay(server.port) as relay:
+        recorder = await joined(relay.url)
+        relay.freeze()
+        with anyio.move_on_after(patience):
+            await recorder.link.disconnect()
+        del recorder
+        gc.collect()
+    gc.collect()
+    assert "Unclosed" not in caplog.text
 
 
 async def test_a_disconnect_while_reconnecting_stops_the_attempts() -> None:
