@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 
 import anyio
 
@@ -31,9 +31,10 @@ class Terminal:
     async def ask(self, text: str, *, hidden: bool = False) -> str | None:
         """One line of answer, `None` when there will be none (end of input)."""
         _forget_typed()
-        print(printable(text), end=" ", file=sys.stderr, flush=True)
         try:
-            with _without_echo() if hidden else _as_it_is():
+            # Unseen before the question is there: whoever is quick, or pastes, answers at once.
+            with _without_echo() if hidden else nullcontext():
+                print(printable(text), end=" ", file=sys.stderr, flush=True)
                 line = await _line()
         finally:
             if hidden:
@@ -129,11 +130,6 @@ def _without_echo() -> Iterator[None]:
         yield
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
-
-
-@contextmanager
-def _as_it_is() -> Iterator[None]:
-    yield
 
 
 def _position(answer: str, count: int) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import sys
+import termios
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -34,12 +35,14 @@ class Person:
 
     Attributes:
         said: What the terminal showed.
+        sees_itself: For each answer, whether what is typed is shown.
     """
 
     def __init__(self, master: int, show: Callable[[str], int]) -> None:
         self._master, self._show = master, show
         self._answers: dict[str, str] = {}
         self.said = ""
+        self.sees_itself: list[bool] = []
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
@@ -52,6 +55,7 @@ class Person:
         self.said += text
         for question, answer in self._answers.items():
             if question in text:
+                self.sees_itself.append(bool(termios.tcgetattr(sys.stdin.fileno())[3] & termios.ECHO))
                 self.type(answer)
         return self._show(text)
 
@@ -105,3 +109,14 @@ async def test_an_option_is_chosen_by_its_number_and_its_label_is_one_line(perso
     question = Question("k", "which\none", "value", "pickString", "srv", options=options)
     assert await Terminal().value(question) == 1
     assert [line for line in person.said.splitlines() if line.startswith("  2)")] == ["  2) Two: "]
+
+
+@spec("R-SEC-2")
+@pytest.mark.parametrize(("kind", "shown"), [("secret", False), ("value", True)])
+async def test_a_secret_is_typed_unseen_from_the_moment_its_question_is_there(
+    person: Person, kind: Any, shown: bool
+) -> None:
+    person.answers("the token", "sk-canary\n")
+    assert await Terminal().value(Question("t", "the token", kind, "promptString", "srv")) == "sk-canary"
+    assert person.sees_itself == [shown]
+    assert termios.tcgetattr(sys.stdin.fileno())[3] & termios.ECHO
