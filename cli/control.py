@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from ..wire.errors import Failure, NetworkError, SmcpError, from_failure, to_failure
+from ..wire.errors import ConfigValidationError, Failure, NetworkError, SmcpError, from_failure, to_failure
 from ..wire.plain import plain
 from .live import carry_out
 
@@ -117,12 +117,15 @@ async def question(home: Path, name: str, ask: str) -> Any:
 
 
 async def _asked(path: Path, asked: Question, limit: float, progress: Progress | None = None) -> Any:
+    line = msgspec.json.encode(asked) + b"\n"
+    if len(line) > WORDS_MAX:
+        raise ConfigValidationError(f"what was given is longer than {WORDS_MAX // 1024} KiB", code="too_large")
     try:
         _check_private(path.parent)
         async with asyncio.timeout(limit):
             reader, writer = await asyncio.open_unix_connection(path, limit=LINE_MAX)
             try:
-                writer.write(msgspec.json.encode(asked) + b"\n")
+                writer.write(line)
                 while True:
                     answer = msgspec.json.decode(await reader.readline())
                     if not isinstance(answer, dict) or "progress" not in answer:

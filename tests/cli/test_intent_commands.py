@@ -103,6 +103,13 @@ class TestInputsOfAComputerThatRuns:
         assert (ran.status, said in "\n".join(ran.errors)) == (status, True)
 
 
+    @spec("R-CLI-1")
+    def test_a_value_without_measure_is_refused_and_said_to_be_that(self, desk: User) -> None:
+        ran = desk.run("input", "set", "tok", typed="x" * 2_000_000 + "\n")
+        assert (ran.status, ran.errors[0]) == (1, "error too_large: what was given is longer than 1024 KiB")
+        assert desk.said("input", "get", "tok", "--json")["place"] is None
+
+
 class TestSettingsOfAComputerThatRuns:
     @spec("R-CORE-3", "R-MGMT-3", "R-GATE-15")
     def test_a_change_counts_at_once(self, desk: User) -> None:

@@ -46,12 +46,15 @@ class ValueStore:
 
     def remove(self, input_id: str) -> bool:
         """Forgets a value; `False` when there was none. Raises as `put`."""
+        if input_id not in self.read():
+            return False  # a disk that takes nothing has nothing to be told
         return self._change(lambda known: {key: value for key, value in known.items() if key != input_id})
 
     def clear(self) -> int:
         """Forgets everything; returns how many values there were. Raises as `put`."""
         count = len(self.read())
-        self._change(lambda _: {})
+        if count:
+            self._change(lambda _: {})
         return count
 
     def _change(self, decide: Callable[[dict[str, Value]], dict[str, Value]]) -> bool:
