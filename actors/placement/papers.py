@@ -23,12 +23,13 @@ class Papers(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         parent: Pid of the Computer's process.
-        log_level: Of the Computer's own log, by name.
+        log_level, log_file: Of the Computer's own log, by name, and `""` for stderr.
     """
 
     parent: int
     terms: Terms
     log_level: str
+    log_file: str = ""
 
 
 def write(papers: Papers) -> bytes:

@@ -44,7 +44,11 @@ def main() -> None:
     _die_with_parent(papers.parent)
     # An interrupt at the terminal is for the Computer, which then ends this process in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    logging.basicConfig(level=papers.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=papers.log_level,
+        filename=papers.log_file or None,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         status = runner.run(_work(papers, control, socket.socket(fileno=line)))
     logging.shutdown()

@@ -57,8 +57,8 @@ class SpawnedLife:
         place = self._place = site.roster.open(self._bundle_id, node)
         try:
             terms = Terms(self._bundle_id, node, str(site.records.folder), str(site.logs), site.stop_within)
-            level = logging.getLevelName(logging.getLogger(__package__).getEffectiveLevel())
-            process = await WorkerProcess.start(Papers(os.getpid(), terms, level), os.environ, place.ring)
+            papers = Papers(os.getpid(), terms, *log_target())
+            process = await WorkerProcess.start(papers, os.environ, place.ring)
             record = site.records.add(self._bundle_id, process.pid, process.pid)
             try:
                 site.adopt(process.bus, node)
@@ -124,3 +124,11 @@ class SpawnedLife:
         if not in_order:
             with anyio.move_on_after(SWEEP_LIMIT):
                 await anyio.to_thread.run_sync(self._site.records.sweep, abandon_on_cancel=True)
+
+
+def log_target() -> tuple[str, str]:
+    """Level of this process's log, and the file it goes to, `""` for none."""
+    level = max(logging.getLogger(__package__).getEffectiveLevel(), logging.root.manager.disable)
+    files = (handler.baseFilename for handler in logging.root.handlers if isinstance(handler, logging.FileHandler))
+    # What is above every name is silent.
+    return logging.getLevelName(level) if level < logging.CRITICAL else "CRITICAL", next(files, "")

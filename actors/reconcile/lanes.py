@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 import anyio
 
 from ...wire.envelope import Address
-from ...wire.errors import SmcpError
+from ...wire.errors import ActorLost, SmcpError, Undeliverable
 from ...wire.message import Ask
 from ...wire.messages.mcp import (
     AnnounceAgain,
@@ -133,7 +133,13 @@ class Lanes:
             self._held.launched.pop(bundle_id, None)
             if bundle_id not in self._keeper.children():
                 return ServerStatus(bundle_id)
-            return await self._order(bundle_id, StopServer(self._drain))
+            try:
+                return await self._order(bundle_id, StopServer(self._drain))
+            except (ActorLost, Undeliverable) as error:
+                if error.details.get("executed") != "no":
+                    raise
+                # It has no life to stop, and its next one finds that it is not wanted.
+                return ServerStatus(bundle_id)
 
     async def restart(self, bundle_id: str) -> ServerStatus:
         """Restarts a server on request; when it cannot be rendered the old one keeps running (R-INPUT-21)."""
@@ -197,6 +203,15 @@ class Lanes:
             await self._order(bundle_id, StartServer())
         elif launched != self._held.servers[bundle_id].entry.launch_shape:
             await self._order(bundle_id, RestartServer(self._drain))
+
+    async def _bring(self, bundle_id: str, order: Ask[ServerStatus]) -> ServerStatus:
+        """Gives an order that was asked for; an actor that does not hear it is told when it is up."""
+        try:
+            await self._ensure_child(bundle_id)
+            return await self._order(bundle_id, order)
+        except SmcpError:
+            self._unheard.add(bundle_id)
+            raise
 
     async def _end(self, bundle_id: str, drain: float) -> None:
         async with self._lock(bundle_id):

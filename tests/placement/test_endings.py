@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from smcp_runtime import fixtures
+from smcp_runtime.wire.errors import ActorLost
 from support.peers import Peers
 from support.placed import open_placed, worker
 from support.stack import light
@@ -127,6 +128,31 @@ async def test_an_operator_kills_and_sees_an_actor_in_a_worker_like_any_other(pe
 
         await until(lives_again, 20)
         await stack.until_listed("one__echo")
+
+
+@pytest.mark.spec("R-MGMT-4", "R-LIFE-24")
+async def test_a_server_no_worker_has_come_for_is_stopped_and_started_all_the_same(peers: Peers) -> None:
+    async with open_placed("external", peers, light("one"), volunteers=False) as placed:
+        stack, computer = placed.stack, placed.stack.computer
+
+        async def status() -> tuple[str, str, str | None]:
+            (known,) = (await computer.diagnostics()).servers
+            return known.activation, known.connection, known.code
+
+        async def waits() -> bool:
+            return await status() == ("started", "error", "no_worker") and computer.state == "degraded"
+
+        await until(waits)
+        assert (await computer.control("one", "stop")).activation == "stopped"
+
+        async def rests() -> bool:
+            return await status() == ("stopped", "disconnected", None) and computer.state != "degraded"
+
+        await until(rests)
+        with pytest.raises(ActorLost):
+            await computer.control("one", "start")
+        placed.volunteer("one")
+        await stack.until_listed("one__echo", timeout=30)
 
 
 @pytest.mark.spec("DEC-8")

@@ -57,15 +57,23 @@ def worker(peers: Peers, endpoint: str, bundle_id: str, *more: str) -> Peer:
 
 @asynccontextmanager
 async def open_placed(
-    placement: str, peers: Peers, *servers: Mapping[str, Any], inputs: Sequence[Any] = (), **changes: Any
+    placement: str,
+    peers: Peers,
+    *servers: Mapping[str, Any],
+    inputs: Sequence[Any] = (),
+    volunteers: bool = True,
+    **changes: Any,
 ) -> AsyncIterator[Placed]:
-    """A stack with its servers placed; external ones get a worker each. `changes` are options."""
+    """A stack with its servers placed; external ones get a worker each, if there are `volunteers`.
+
+    `changes` are options.
+    """
     with tempfile.TemporaryDirectory(prefix="bus-") as directory:
         endpoint = f"ipc://{directory}/hub" if placement == "external" else ""
         runtime = options(**{"placement": placement, "bus": endpoint or None, "start_wait_s": 0.0, **changes})
         async with open_stack(config(*servers, inputs=list(inputs)), runtime=runtime) as stack:
             placed = Placed(stack, placement, endpoint, peers)
-            if placement == "external":
+            if placement == "external" and volunteers:
                 for server in servers:
                     placed.volunteer(str(server["name"]))
             yield placed
