@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -109,5 +110,11 @@ class Home:
 
     def everything(self) -> dict[str, bytes]:
         """All files of the user by path, without locks."""
-        paths = (path for path in self.root.rglob("*") if path.is_file() and "repositories" not in path.parts)
-        return {str(path.relative_to(self.root)): path.read_bytes() for path in paths if path.suffix != ".lock"}
+        found = {}
+        for folder, folders, names in os.walk(self.root):
+            folders[:] = [name for name in folders if name != "repositories"]
+            for name in names:
+                path = Path(folder, name)
+                if path.suffix != ".lock" and path.is_file():
+                    found[str(path.relative_to(self.root))] = path.read_bytes()
+        return found
