@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..actors.plugins import gc, operations
+from ..actors.plugins.baseline import refuse_denied
 from ..actors.plugins.catalogs import declarations
 from ..actors.plugins.desk import collected
 from ..actors.plugins.ids import check_marketplace_name, parse_plugin_id
@@ -125,6 +126,10 @@ class Offline:
 
     def opine(self, words: Words, *, value: bool) -> ManagementResult:
         plugin_id = parse_plugin_id(words["plugin_id"])
+        picture = preview(self._config, self._options).picture
+        known = picture.loaded.plugins.find(plugin_id)
+        if value and known is not None and known.bundle is not None:
+            refuse_denied(known.bundle, picture.rules)
         opinion = operations.write_opinion(self._site, self.settings(), plugin_id, value, words.get("scope"))
         after = self.settings()
         is_effective = after.merged["enabledPlugins"].get(str(plugin_id)) is value

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from ...wire.errors import Finding
+from ...wire.errors import Finding, PolicyError
 from ...wire.messages.skills import PluginSkills
 from ..reconcile.approval.gate import Rules, judge_safety
 from ..reconcile.scopes.settings import Settings
@@ -123,6 +123,19 @@ def overridden(base: Baseline, servers: Mapping[str, SetEntry]) -> tuple[Finding
         for bundle_id, plugin_id in base.owners.items()
         if bundle_id in servers and servers[bundle_id].origin != "plugin"
     )
+
+
+def refuse_denied(bundle: Bundle, rules: Rules) -> None:
+    """Refuses to enable a plugin that would contribute nothing because a server of it is denied (R-GATE-8).
+
+    Raises:
+        PolicyError: One is (`server_denied`).
+    """
+    for bundle_id in bundle.bundle_ids:
+        objection = judge_safety(bundle_id, rules)
+        if objection is not None:
+            reason, text = f"its server {bundle_id} is {objection.reason}", str(bundle.plugin_id)
+            raise PolicyError(reason, code="server_denied", plugin_id=text, bundle_id=bundle_id)
 
 
 def _objection(bundle: Bundle, rules: Rules) -> Finding | None:

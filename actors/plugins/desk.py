@@ -12,7 +12,7 @@ from typing import TypeVar
 import anyio
 
 from ...wire.envelope import Address
-from ...wire.errors import ConfigValidationError, PartialFailureError, PolicyError, SmcpError, error_like
+from ...wire.errors import ConfigValidationError, PartialFailureError, SmcpError, error_like
 from ...wire.messages.management import GetPendingDifferences, ManagementResult, PendingDifferences
 from ...wire.messages.mcp import ServerStatus
 from ...wire.messages.plugins import (
@@ -36,12 +36,12 @@ from ...wire.messages.plugins import (
 from ...wire.messages.projection import ChangeResult
 from ...wire.messages.skills import RescanSkills
 from ..kernel import handler
-from ..reconcile.approval.gate import judge_safety
 from ..reconcile.degradations import Degradations
 from ..reconcile.lanes import Lanes
 from ..reconcile.loading import Loaded, load_again, settings_of, with_plugins
 from ..reconcile.management import Management
 from . import gc, operations
+from .baseline import refuse_denied
 from .catalogs import declarations
 from .ids import PluginId, check_marketplace_name, parse_plugin_id
 from .ledger import read_knowns
@@ -110,9 +110,10 @@ class PluginDesk(Management):
         """Projects all of it, or takes everything back (R-PLUGIN-19)."""
         plugin_id = parse_plugin_id(message.plugin_id)
         async with self._turn:
+            if self._composition.picture.loaded.plugins.find(plugin_id) is None:
+                await self._absorb()  # somebody else may have installed it
             before = self._composition.picture
-            known = before.loaded.plugins.find(plugin_id)
-            self._refuse_inert(known, plugin_id)
+            self._refuse_inert(before.loaded.plugins.find(plugin_id), plugin_id)
             opinion = await self._at_work(
                 lambda site: operations.write_opinion(site, before.settings, plugin_id, True, message.scope),
             )
@@ -295,11 +296,7 @@ class PluginDesk(Management):
             fault = known.fault
             assert fault is not None
             raise error_like(fault.category, fault.reason, fault.code)
-        for bundle_id in known.bundle.bundle_ids:
-            objection = judge_safety(bundle_id, self._composition.picture.rules)
-            if objection is not None:
-                reason = f"its server {bundle_id} is {objection.reason}"
-                raise PolicyError(reason, code="server_denied", plugin_id=str(plugin_id), bundle_id=bundle_id)
+        refuse_denied(known.bundle, self._composition.picture.rules)
 
     async def _take_back(self, plugin_id: PluginId, opinion: operations.Opinion) -> None:
         """Restores the opinion and the set. Holds the turn."""

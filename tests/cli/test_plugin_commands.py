@@ -224,6 +224,16 @@ def test_a_collection_says_what_it_found_by_field(user: User, market: Repository
     assert (pruned["prunedIntents"], pruned["residualDeclarations"]) == (["ghost@acme", "x@nowhere"], [])
 
 
+@spec("R-GATE-8", "T-GATE-6")
+def test_a_plugin_with_a_denied_server_is_not_enabled_in_files_either(user: User, market: Repository) -> None:
+    user.said("marketplace", "add", market.url, "--trust", "--json")
+    user.said("plugin", "install", AUDIT, "--json")
+    user.said("settings", "set", "disabledMcpjsonServers", '["db"]', "--scope", "local", "--json")
+    refused = user.run("plugin", "enable", AUDIT, "--json")
+    assert (refused.status, json.loads(refused.lines[0])["code"]) == (1, "server_denied")
+    assert "enabledPlugins" not in json.loads(user.settings.read_text())
+
+
 @spec("F-18")
 def test_the_validator_reports_every_fault_and_writes_nothing(user: User, tmp_path: Path) -> None:
     assert user.said("plugin", "validate", str(HARBOUR), "--json")["valid"]

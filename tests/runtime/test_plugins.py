@@ -440,6 +440,18 @@ async def test_a_start_with_an_unreachable_source_is_degraded_and_the_rest_works
         assert lost == [("marketplace", "gone", "network")]
 
 
+@spec("R-PLUGIN-26")
+async def test_what_another_computer_of_the_home_installed_can_be_enabled_at_once(yard: Yard) -> None:
+    yard.market(plugin("audit"))
+    async with running(yard.computer({"name": "one"})) as one, running(yard.computer({"name": "two"})) as two:
+        await one.manage.plugins.install(AUDIT)
+        await two.manage.plugins.enable(AUDIT)
+        assert (await seen(two)).skills == {"audit:work"}
+        assert (await seen(one)).skills == set()
+        await one.manage.reload()
+        assert (await seen(one)).skills == {"audit:work"}
+
+
 @spec("R-PLUGIN-9", "T-MKT-4")
 async def test_marketplaces_are_added_and_removed_while_running(yard: Yard) -> None:
     market = Repository(yard.root / "repositories/acme", catalog("acme", "audit"), plugin("audit"))
