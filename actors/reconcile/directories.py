@@ -9,6 +9,9 @@ from pathlib import Path
 
 import msgspec
 
+if sys.platform != "win32":
+    import pwd
+
 from .options import RuntimeOptions
 
 
@@ -53,9 +56,19 @@ def bus_keys(options: RuntimeOptions) -> Path | None:
 
 
 def home_of_user(environ: Mapping[str, str]) -> str:
-    """The home directory as the given environment sees it."""
+    """The home directory as the given environment sees it, or else the system.
+
+    An empty or relative `HOME` is none: what belongs to the user would lie under the root, or wherever one stands.
+    """
     named = environ.get("USERPROFILE" if os.name == "nt" else "HOME", "")
-    return named if os.path.isabs(named) else os.path.expanduser("~")
+    if os.path.isabs(named):
+        return named
+    if sys.platform == "win32":
+        return os.path.expanduser("~")
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:  # a user whom only a container knows
+        return os.sep
 
 
 _MANAGED = {"darwin": "/Library/Application Support/A2CComputer", "win32": r"C:\Program Files\A2CComputer"}

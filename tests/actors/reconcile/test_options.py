@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +134,17 @@ def test_home_is_option_then_variable_then_xdg_then_default() -> None:
     assert home(env=env) == Path("/var/a")
     assert home(env={"XDG_DATA_HOME": "/var/x"}) == Path("/var/x/a2c/skills")
     assert home(env={"XDG_DATA_HOME": "relative"}) == Path("/me/.a2c/skills")
+
+
+@spec("R-FILE-1")
+@pytest.mark.parametrize("named", ["", "relative", None])
+def test_a_home_that_is_no_absolute_path_is_looked_up(named: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = pwd.getpwuid(os.getuid()).pw_dir
+    monkeypatch.delenv("HOME") if named is None else monkeypatch.setenv("HOME", named)
+    environ = {} if named is None else {"HOME": named}
+    assert directories.home_of_user(environ) == known
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_000)  # as in a container
+    assert directories.home_of_user(environ) == "/"
 
 
 @spec("R-FILE-1")
