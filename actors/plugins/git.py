@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ...wire.errors import AuthError, ConfigValidationError, NetworkError, SmcpError, StartupError
 from ..reconcile.masking import mask_url
-from .git_urls import is_git_url, is_ref, is_sha, over_https, protocols_of
+from .git_urls import is_git_url, is_ref, is_sha, over_https, protocols_of, without_password
 from .transfer import Transfer
 from .trees import MAX_BYTES, size_of
 
@@ -225,6 +225,8 @@ class Git:
         Args:
             growing: The directory whose size is watched.
         """
+        shown, named = without_password(url)
+        words = [shown if word == url else word for word in words]
         command = ["git", *(word for setting in _SETTINGS for word in ("-c", setting)), *words]
         with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as complaints:
             try:
@@ -233,7 +235,7 @@ class Git:
                     stdin=subprocess.DEVNULL,
                     stdout=said,
                     stderr=complaints,
-                    env={**self._environ, "GIT_ALLOW_PROTOCOL": protocols_of(url) if url else "none"},
+                    env={**self._environ, **named, "GIT_ALLOW_PROTOCOL": protocols_of(url) if url else "none"},
                     cwd=os.path.abspath(os.sep),
                     start_new_session=True,
                 )

@@ -6,7 +6,9 @@ form that passes, and a host that looks like an option has none either.
 
 from __future__ import annotations
 
+import base64
 import re
+from urllib.parse import unquote, urlsplit
 
 from ...wire.loopback import is_loopback, is_loopback_url
 
@@ -30,6 +32,10 @@ def is_git_url(text: str) -> bool:
     host = match["rest"].partition("/")[0].rpartition("@")[2]
     if match["scheme"] == "file":
         return match["rest"].startswith("/")
+    try:
+        urlsplit(text).port  # noqa: B018 - looks at it
+    except ValueError:
+        return False
     return bool(host) and not host.startswith("-") and not match["rest"].startswith("-")
 
 
@@ -81,6 +87,22 @@ def holds_password(url: str) -> bool:
     """Whether a url names a user and a password."""
     match = _SCHEME.fullmatch(url)
     return match is not None and ":" in match["rest"].partition("/")[0].rpartition("@")[0]
+
+
+def without_password(url: str) -> tuple[str, dict[str, str]]:
+    """A url that anybody may see in a list of processes, and what git needs in its environment in place of the rest."""
+    parts = urlsplit(url) if holds_password(url) else None
+    if parts is None or parts.scheme not in ("http", "https"):
+        return url, {}
+    host = parts.netloc.rpartition("@")[2]
+    user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    header = f"Authorization: Basic {base64.b64encode(user.encode()).decode()}"
+    named = {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"http.{parts.scheme}://{host}/.extraHeader",  # for no other place a redirect may lead to
+        "GIT_CONFIG_VALUE_0": header,
+    }
+    return parts._replace(netloc=host).geturl(), named
 
 
 def protocols_of(url: str) -> str:

@@ -15,7 +15,9 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import msgspec
+import psutil
 import pytest
+from aiohttp import web
 
 from smcp_runtime.actors.plugins import archives, operations
 from smcp_runtime.actors.plugins.archives import goes_direct
@@ -313,3 +315,24 @@ def test_a_catalog_from_elsewhere_leads_to_nothing_on_this_machine(home: Home, u
     with pytest.raises(ConfigValidationError) as caught:
         home.install(AUDIT)
     assert caught.value.code == "local_source"
+
+
+@pytest.mark.anyio
+@spec("R-SEC-12")
+async def test_git_sends_the_password_of_a_url_without_having_it_in_its_words(home: Home, host: ArchiveHost) -> None:
+    seen: list[tuple[str, str]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        commands = [" ".join(process.cmdline()) for process in psutil.Process().children(recursive=True)]
+        seen.append((request.headers.get("authorization", ""), "\n".join(commands)))
+        return web.Response(status=403)
+
+    host.answers["/x.git/info/refs"] = answer
+    url = host.url.replace("http://", "http://me:s3cret@") + "/x.git"
+    lost = (await boot(home, url)).losses["marketplace", "acme"]
+    assert lost.category == "auth"
+    assert "s3cret" not in lost.reason
+    header, commands = seen[0]
+    assert header == "Basic bWU6czNjcmV0"
+    assert "x.git" in commands
+    assert "s3cret" not in commands

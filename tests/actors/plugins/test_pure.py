@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
 
 from smcp_runtime.actors.plugins.containment import path_fault
-from smcp_runtime.actors.plugins.git_urls import expanded, is_git_url, over_https, protocols_of
+from smcp_runtime.actors.plugins.git_urls import expanded, is_git_url, over_https, protocols_of, without_password
 from smcp_runtime.actors.plugins.ids import PluginId, check_marketplace_name, parse_plugin_id
 from smcp_runtime.actors.plugins.manifest import (
     Entry,
@@ -96,6 +97,8 @@ def test_the_five_schemes_and_the_short_ssh_form_are_git_urls(url: str) -> None:
         "/srv/x",
         "owner/repo",
         "",
+        "https://me:pw@[h/x",
+        "https://h:port/x",
     ],
 )
 def test_nothing_else_is_a_git_url(url: str) -> None:
@@ -366,3 +369,13 @@ def test_marketplaces_that_only_the_records_know_are_adopted_when_the_user_refer
 )
 def test_git_speaks_no_protocol_that_a_url_does_not_call_for(url: str, spoken: str) -> None:
     assert protocols_of(url) == spoken
+
+
+@spec("R-SEC-12")
+def test_a_password_in_a_url_is_in_no_list_of_processes_and_goes_to_its_host_alone() -> None:
+    shown, named = without_password("https://me:s3%2Fcret@git.example:8443/x.git")
+    assert shown == "https://git.example:8443/x.git"
+    assert named["GIT_CONFIG_KEY_0"] == "http.https://git.example:8443/.extraHeader"
+    assert base64.b64decode(named["GIT_CONFIG_VALUE_0"].rpartition(" ")[2]) == b"me:s3/cret"
+    for url in ("https://git.example/x.git", "https://me@git.example/x.git", "git@git.example:x.git"):
+        assert without_password(url) == (url, {})
