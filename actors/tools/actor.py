@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import anyio
@@ -51,6 +50,8 @@ from .confirmation import ConfirmTool, confirm, request_of
 from .exposure import Catalogue, Lost, Refused, Route, build
 from .history import LENGTH, History
 from .offload import OffloadLimits, offload
+from .script_host import ScriptHost
+from .script_run import ScriptRun
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class ToolSettings(msgspec.Struct, frozen=True):
             keep to it (W-CALL-10).
         rebuild_wait: How long a request waits for the first commit after a start (D-47).
         relist_every: At most one `ToolsRead` in this time (DEC-4).
-        vrl_timeout: Limit of one script run.
+        vrl_timeout, vrl_processes: Limit of one script run, and how many run at a time.
     """
 
     longest_timeout: int = TOOL_TIMEOUT_MAX
@@ -77,7 +78,7 @@ class ToolSettings(msgspec.Struct, frozen=True):
     rebuild_wait: float = 5.0
     relist_every: float = 5.0
     vrl_timeout: float = 5.0
-    vrl_threads: int = 4
+    vrl_processes: int = 2
     ack_budget: int = ACK_BUDGET
     offload: OffloadLimits = OffloadLimits()
     history: int = LENGTH
@@ -111,7 +112,7 @@ class ToolActor(Actor):
         self._history = History(self._settings.history)
         self._states: dict[str, ServerStatus] = {}
         self._relist_after = -float("inf")
-        self._scripts = anyio.CapacityLimiter(self._settings.vrl_threads)
+        self._scripts = ScriptHost(self._settings.vrl_processes)
 
     # -- the projection ---------------------------------------------------------------
 
@@ -124,6 +125,8 @@ class ToolActor(Actor):
         self._capacity = {server.policy.bundle_id: server.policy.capacity for server in message.servers}
         self._commit = message.number
         self._ready.set()
+        if any(server.policy.vrl for server in message.servers):
+            self._scripts.begin(self.tasks.start_soon)
         say_new(logger, self._catalogue.notes, frozenset(before.notes))
         return Applied(self._catalogue.tools != before.tools, self._catalogue.notes, self._catalogue.signature)
 
@@ -260,9 +263,11 @@ class ToolActor(Actor):
         """The result with what its script made of it, or as it was when the script did not get that far."""
         limit = min(self._settings.vrl_timeout, call.remaining(self.now()))
         try:
-            with anyio.fail_after(limit):
-                run = partial(_run_script, route, result, message.params.data, self._settings.offload.inline)
-                event = await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._scripts)
+            with anyio.fail_after(call.remaining(self.now())):
+                run = ScriptRun(
+                    route.vrl or "", result, route.original, message.params.data, self._settings.offload.inline
+                )
+                event = await self._scripts.run(run, limit)
         except (vrl.ScriptFailed, vrl.EngineMissing, TimeoutError) as error:
             logger.warning("the script of %s did not transform a result: %s", route.bundle_id, type(error).__name__)
             return result
@@ -298,7 +303,3 @@ class ToolActor(Actor):
             drained = anyio.Event()
             self._drains.append(drained)
             await drained.wait()
-
-
-def _run_script(route: Route, result: bytes, parameters: bytes, inline: int) -> str:
-    return vrl.program(route.vrl or "").run(result, route.original, parameters, inline)
