@@ -54,6 +54,19 @@ async def kill_actor(rig: Rig, seat: Seat) -> None:
 HURTS: tuple[Callable[[Rig, Seat], Awaitable[None]], ...] = (kill, close_pipe, kill_actor)
 
 
+class Pauses:
+    """How long the event loop had no turn; while the machine is elsewhere nothing ends in time."""
+
+    longest = 0.0
+
+    async def watch(self) -> None:
+        """Looks ten times a second."""
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(0.1)
+            self.longest = max(self.longest, time.monotonic() - began - 0.1)
+
+
 def measure() -> dict[str, int]:
     """What this process holds now."""
     me = psutil.Process()
@@ -82,14 +95,17 @@ async def cycle(rig: Rig, number: int) -> None:
 async def run(cycles: int, placements: list[str]) -> dict[str, Any]:
     """Medians of the first and the last tenth, after a warm-up of another."""
     samples = []
+    pauses = Pauses()
     with tempfile.TemporaryDirectory() as folder:
         async with open_rig(Path(folder), placements, longest_delay=LONGEST_DELAY) as rig:
+            watching = asyncio.create_task(pauses.watch())
             began = time.monotonic()
             for number in range(cycles):
                 await cycle(rig, number)
                 gc.collect()
                 samples.append(measure())
             took = time.monotonic() - began
+            watching.cancel()
             tallies = [tally for load in rig.loads.values() for tally in load.tallies.values()]
     tenth = max(1, cycles // 10)
     first, last = samples[tenth : 2 * tenth], samples[-tenth:]
@@ -99,6 +115,7 @@ async def run(cycles: int, placements: list[str]) -> dict[str, Any]:
         "calls": sum(tally.calls for tally in tallies),
         "hung": sum(tally.hung for tally in tallies),
         "wrong": sum(len(tally.wrong) for tally in tallies),
+        "longest_pause": pauses.longest,
         **{name: [statistics.median(s[name] for s in part) for part in (first, last)] for name in first[0]},
     }
 
@@ -119,7 +136,7 @@ def main() -> None:
     for name in ("descriptors", "tasks", "processes"):
         print(f"| {name} | {result[name][0]:.0f} → {result[name][1]:.0f} |")
     print(f"| RSS | {result['rss'][0] / 1e6:.1f} → {result['rss'][1] / 1e6:.1f} MB |")
-    print(f"\n{result['seconds']:.0f} s")
+    print(f"\n{result['seconds']:.0f} s, longest pause of the event loop {result['longest_pause']:.2f} s")
     leaked = result["descriptors"][1] - result["descriptors"][0] > SLACK
     sys.exit(1 if leaked or result["hung"] or result["wrong"] else 0)
 

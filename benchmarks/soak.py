@@ -91,6 +91,7 @@ class Stage:
         self._peers = peers
         self._arguments = arguments
         self._folder = folder
+        self._server_log = folder / "server.log"
         self._server: Peer | None = None
         self._computer: Peer | None = None
         self._orders = asyncio.Lock()
@@ -168,8 +169,10 @@ class Stage:
     # -- the Server ----------------------------------------------------------------------------
 
     async def start_server(self) -> None:
+        # Its log has a line for each call; kept in this process they would be all that grows here.
+        shell = ["/bin/sh", "-c", 'exec "$0" "$@" 2>>"$SERVER_LOG"']
         command = [sys.executable, "-m", "smcp_runtime.cli.main", "server", "--port", str(self.port), "--anonymous"]
-        self._server = self._peers.start(command)
+        self._server = self._peers.start([*shell, *command], env={**os.environ, "SERVER_LOG": str(self._server_log)})
         ready = await self._server.line(r"^ready url=http://[^:]+:(\d+)", timeout=30)
         self.port = int(ready[1])
         self.server_starts += 1
@@ -201,20 +204,27 @@ class Stage:
             return answer
 
     def complaints(self) -> list[str]:
-        """What the Computer wrote to stderr of exceptions nobody caught."""
+        """What Computer and Server wrote to stderr of exceptions nobody caught."""
         assert self._computer is not None
-        lines, found, after = self._computer.errors, [], 0
-        for number, line in enumerate(lines):
-            if number >= after and ("Traceback" in line or "never retrieved" in line):
-                after = number + CONTEXT
-                found.append("\n".join(lines[number:after]))
-        return found
+        with self._server_log.open(encoding="utf-8", errors="replace") as log:
+            return [*complaints_in(self._computer.errors), *complaints_in(log)]
 
     async def close(self) -> None:
         """Ends the Computer with its stdin."""
         assert self._computer is not None
         self._computer.close_stdin()
         await self._computer.exit(timeout=30)
+
+
+def complaints_in(lines: Iterable[str]) -> list[str]:
+    """Exceptions nobody caught, with what follows them."""
+    found: list[list[str]] = []
+    for line in lines:
+        if found and len(found[-1]) < CONTEXT:
+            found[-1].append(line.rstrip())
+        elif "Traceback" in line or "never retrieved" in line:
+            found.append([line.rstrip()])
+    return ["\n".join(complaint) for complaint in found]
 
 
 class Soak:
