@@ -20,6 +20,7 @@ from .git_urls import is_of_this_machine, local_path
 from .transfer import archive_form
 from .trees import copy_tree, digest_of
 
+REPORT_EVERY = 0.25
 Report = Callable[[str, str, int | None], None]
 
 
@@ -106,10 +107,7 @@ def fetch_tree(
     is_plain = directory is not None and is_plain_directory(Path(directory))
     if (is_plain or form is not None) and (ref is not None or sha is not None):
         raise ConfigValidationError("what is no repository has neither refs nor commits", code="bad_ref")
-
-    def grown(size: int) -> None:
-        site.report(what, "fetching", size)
-
+    grown = _now_and_then(lambda size: site.report(what, "fetching", size))
     if directory is not None and is_plain:
         copy_tree(Path(directory), target)
         return f"dir-{digest_of(target)}"
@@ -125,12 +123,26 @@ def advance_tree(site: Site, url: str, known: Path, target: Path, *, what: str) 
     if archive_form(url) is not None or not (known / ".git").is_dir():
         return None
     site.report(what, "fetching", None)
-    return site.git.advance(known, url, target, grown=lambda size: site.report(what, "fetching", size))
+    grown = _now_and_then(lambda size: site.report(what, "fetching", size))
+    return site.git.advance(known, url, target, grown=grown)
 
 
 def is_plain_directory(path: Path) -> bool:
     """Whether a directory is no repository, bare or otherwise."""
     return path.is_dir() and not (path / ".git").exists() and not (path / "objects").is_dir()
+
+
+def _now_and_then(tell: Callable[[int], None], clock: Callable[[], float] = time.monotonic) -> Callable[[int], None]:
+    """Tells of a growing size often enough for people and no oftener."""
+    told = clock()
+
+    def grown(size: int) -> None:
+        nonlocal told
+        if clock() - told >= REPORT_EVERY:
+            told = clock()
+            tell(size)
+
+    return grown
 
 
 async def _awaited(answer: Any) -> Any:

@@ -336,3 +336,14 @@ async def test_git_sends_the_password_of_a_url_without_having_it_in_its_words(ho
     assert header == "Basic bWU6czNjcmV0"
     assert "x.git" in commands
     assert "s3cret" not in commands
+
+
+@pytest.mark.anyio
+async def test_a_fetch_tells_how_much_is_there_and_not_for_every_piece(home: Home, host: ArchiveHost) -> None:
+    told: list[int] = []
+    git = Git({}, 1.0)
+    report: Any = lambda _what, _step, size: None if size is None else told.append(size)  # noqa: E731
+    home.site = msgspec.structs.replace(home.site, git=git, report=report)
+    await boot(home, host.drip("/slow.zip", b"x" * 100, 0.01))
+    assert told == sorted(told)
+    assert 1 <= len(told) <= 5
