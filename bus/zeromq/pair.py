@@ -8,7 +8,6 @@ bytes, big-endian), and the frames.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import socket
 import struct
 from collections import deque
@@ -17,12 +16,11 @@ from collections.abc import Callable
 from .drain import Receive, callback_context
 from .frames import FRAME_MAX, FRAMES_MAX
 
-READ = 262_144
+READ = 65_536
 """Bytes read at once."""
-TURNS = 16
+TURNS = 64
 """Reads of one turn of the loop, so that a busy peer leaves turns for others."""
-IOV_MAX = 1_000
-"""Frames the system takes in one call."""
+_COUNT = struct.Struct(">I")
 
 
 class PairSocket:
@@ -42,6 +40,7 @@ class PairSocket:
         self._user = user
         self._loop = asyncio.get_running_loop()
         self._in = bytearray()
+        self._place = memoryview(bytearray(READ))
         self._wanted = 4
         self._out: deque[memoryview] = deque()
         self.closed = False
@@ -51,21 +50,20 @@ class PairSocket:
         """Sends one message, or keeps what the system does not take at once; `False` when nobody is there."""
         if self.closed:
             return False
-        parts = [struct.pack(f">I{len(frames)}I", len(frames), *map(len, frames)), *frames]
-        if self._out or len(parts) > IOV_MAX:
-            self._out.extend(map(memoryview, parts))
-            self._flush()
-            return not self.closed
+        head = struct.pack(f">I{len(frames)}I", len(frames), *map(len, frames))
+        message = b"".join((head, *frames))
+        if self._out:
+            self._out.append(memoryview(message))
+            return True
         try:
-            sent = self._sock.sendmsg(parts)
+            sent = self._sock.send(message)
         except BlockingIOError:
             sent = 0
         except OSError:
             self._over()
             return False
-        if sent < sum(map(len, parts)):
-            self._out.extend(map(memoryview, parts))
-            self._sent(sent)
+        if sent < len(message):
+            self._out.append(memoryview(message)[sent:])
             self._loop.add_writer(self._sock, self._flush)
         return True
 
@@ -86,25 +84,17 @@ class PairSocket:
     def _flush(self) -> None:
         try:
             while self._out:
-                self._sent(self._sock.sendmsg(list(itertools.islice(self._out, IOV_MAX))))
+                sent = self._sock.send(self._out[0])
+                if sent < len(self._out[0]):
+                    self._out[0] = self._out[0][sent:]
+                    return
+                self._out.popleft()
         except BlockingIOError:
-            self._loop.add_writer(self._sock, self._flush)
             return
         except OSError:
             self._over()
             return
         self._loop.remove_writer(self._sock)
-
-    def _sent(self, size: int) -> None:
-        while size:
-            first = self._out[0]
-            if size < len(first):
-                self._out[0] = first[size:]
-                return
-            size -= len(first)
-            self._out.popleft()
-        while self._out and not self._out[0]:
-            self._out.popleft()
 
     # -- in ---------------------------------------------------------------------------------
 
@@ -113,36 +103,44 @@ class PairSocket:
             if self.closed:
                 return
             try:
-                data = self._sock.recv(READ)
+                # Into a place of its own: a new one for each read would cost more than all the rest.
+                size = self._sock.recv_into(self._place)
             except BlockingIOError:
                 return
             except OSError:
-                data = b""
-            if not data:
+                size = 0
+            if not size:
                 self._over()
                 return
-            self._in += data
+            self._in += self._place[:size]
             if len(self._in) >= self._wanted and not self._hand_out():
                 self._over()
                 return
-            if len(data) < READ:
+            if size < READ:
                 return
 
     def _hand_out(self) -> bool:
         """Passes on the messages that are complete; `False` when these bytes are none."""
-        buffer, at = self._in, 0
-        while True:
-            lengths = _lengths(buffer, at)
-            if lengths is None:
+        buffer, at, size = self._in, 0, len(self._in)
+        self._wanted = 4
+        while size - at >= 4:
+            (count,) = _COUNT.unpack_from(buffer, at)
+            if not 0 < count <= FRAMES_MAX:
                 return False
-            head = 4 + 4 * len(lengths)
-            self._wanted = max(head, 4) + sum(lengths) if lengths else 4
-            if not lengths or len(buffer) - at < self._wanted:
+            start = at + 4 + 4 * count
+            if size < start:
                 break
-            end, frames = at + head, []
+            lengths = struct.unpack_from(f">{count}I", buffer, at + 4)
+            if max(lengths) > FRAME_MAX:
+                return False
+            end = start + sum(lengths)
+            if size < end:
+                self._wanted = end - at
+                break
+            frames = []
             for length in lengths:
-                frames.append(bytes(buffer[end : end + length]))
-                end += length
+                frames.append(bytes(buffer[start : start + length]))
+                start += length
             at = end
             self._pass_on(frames)
             if self.closed:
@@ -161,16 +159,3 @@ class PairSocket:
         if not self.closed:
             self.close()
             self._on_closed()
-
-
-def _lengths(buffer: bytearray, at: int) -> tuple[int, ...] | None:
-    """The lengths of the frames of the message that begins here; `()` when they are not all here, `None` for none."""
-    if len(buffer) - at < 4:
-        return ()
-    count = int.from_bytes(buffer[at : at + 4], "big")
-    if not 0 < count <= FRAMES_MAX:
-        return None
-    if len(buffer) - at < 4 + 4 * count:
-        return ()
-    lengths = struct.unpack_from(f">{count}I", buffer, at + 4)
-    return None if max(lengths) > FRAME_MAX else lengths
