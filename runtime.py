@@ -145,7 +145,8 @@ class Computer(Documents):
             self._bulletin.standing.connecting(target)
             self._bulletin.refresh()
             try:
-                limit = self._options.connect_timeout_s * 2
+                # The credentials and the handshake end by themselves within that time each.
+                limit = self._options.connect_timeout_s * 2 + 1.0
                 self._bulletin.standing.reported(await self._ask(SOCKET, Connect(target), limit))
             except BaseException as error:
                 self._bulletin.standing.refused()

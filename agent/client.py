@@ -51,7 +51,7 @@ class AsyncAgent(Channels):
         headers: HTTP headers of every request.
         tls: An SSL context, `True` for the system's trust, `False` to trust anybody.
         namespace, socketio_path, transports, version: As deployed.
-        connect_timeout: Seconds one connection attempt may take.
+        connect_timeout: Seconds a connection attempt may take, and before it the function that gives the credentials.
         reconnect, backoff, rejoin_budget: How a lost connection is repaired (DEC-17).
         ack_timeout: Seconds to wait for any answer but that of a tool call.
         tool_margin: Seconds a tool call waits beyond its own limit (W-CALL-11).

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from ...wire.errors import ConfigValidationError, PolicyError
+from ...wire.errors import ConfigValidationError, NetworkError, PolicyError, SmcpError
 
 
 class Credentials:
@@ -34,14 +34,13 @@ class Credentials:
         Raises:
             ConfigValidationError: It is no object, or names a role.
             PolicyError: It, or a header, holds a secret of an MCP server (`secret_in_auth`); the value is not quoted.
+            NetworkError: Whoever should give it failed (`no_credentials`), which a later attempt may not find so.
         """
         secrets = frozenset(self._secrets())
         for name, value in self._headers().items():
             # What follows a scheme word such as `Bearer` counts by itself.
             refuse_secrets([value, *value.split()], secrets, f"headers.{name}")
-        payload = self._source() if callable(self._source) else self._source
-        if inspect.isawaitable(payload):
-            payload = await payload
+        payload = await self._given()
         if payload is None:
             return {}
         if not isinstance(payload, Mapping):
@@ -51,6 +50,17 @@ class Credentials:
             raise ConfigValidationError(message, code="role_in_auth", field="auth.role")
         refuse_secrets(payload, secrets)
         return payload
+
+    async def _given(self) -> Any:
+        try:
+            payload = self._source() if callable(self._source) else self._source
+            return await payload if inspect.isawaitable(payload) else payload
+        except SmcpError:
+            raise
+        except Exception as error:
+            # By its type only: what an application says of its vault may hold what was in it.
+            reason = f"the credentials could not be had: {type(error).__name__}"
+            raise NetworkError(reason, code="no_credentials") from None
 
 
 def refuse_secrets(payload: Any, secrets: Collection[str], place: str = "auth") -> None:

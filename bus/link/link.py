@@ -141,7 +141,14 @@ class SmcpLink:
     async def _attempt(self) -> Connection:
         """One connection with a confirmed namespace. Nothing of a failed attempt stays behind."""
         options = self._options
-        auth = await fresh_auth(options.auth)
+        try:
+            async with asyncio.timeout(options.connect_timeout):
+                auth = await fresh_auth(options.auth)
+        except TimeoutError as error:
+            # Not the Server's fault, but as little a reason to give up as any other moment without network.
+            raise NetworkError(
+                f"nobody gave credentials within {options.connect_timeout:g} s", code="no_credentials"
+            ) from error
         engine = Engine(self._url, headers=options.headers, tls=options.tls)
         connection = Connection(engine, options.namespace, self._on_event, self._on_lost)
         try:

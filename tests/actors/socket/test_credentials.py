@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from smcp_runtime.actors.socket.credentials import Credentials
-from smcp_runtime.wire.errors import ConfigValidationError, PolicyError
+from smcp_runtime.wire.errors import ConfigValidationError, NetworkError, PolicyError
 
 pytestmark = pytest.mark.anyio
 
@@ -21,6 +21,16 @@ async def test_a_provider_is_asked_again_for_each_attempt() -> None:
 
     credentials = Credentials(provider)
     assert [await credentials(), await credentials()] == [{"token": "t1"}, {"token": "t2"}]
+
+
+@pytest.mark.spec("R-LIFE-12", "R-INPUT-23")
+async def test_a_provider_that_fails_is_no_defect_and_not_quoted() -> None:
+    def sealed() -> dict[str, Any]:
+        raise OSError("vault sealed, it held s3cret")
+
+    with pytest.raises(NetworkError) as refused:
+        await Credentials(sealed)()
+    assert (refused.value.code, str(refused.value)) == ("no_credentials", "the credentials could not be had: OSError")
 
 
 @pytest.mark.spec("W-AUTH-2")

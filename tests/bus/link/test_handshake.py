@@ -285,6 +285,27 @@ async def test_a_credential_source_that_fails_once_does_not_end_the_link() -> No
         await link.disconnect()
 
 
+async def test_a_credential_source_that_hangs_costs_one_attempt_and_not_the_link() -> None:
+    asked = 0
+
+    async def source() -> dict[str, str]:
+        nonlocal asked
+        asked += 1
+        if asked in {1, 3}:
+            await anyio.sleep(60)
+        return {"token": str(asked)}
+
+    async with ScriptedServer() as server:
+        link = link_to(server.url, auth=source, connect_timeout=0.5)
+        with anyio.fail_after(5), pytest.raises(NetworkError) as refused:
+            await link.connect()
+        assert refused.value.code == "no_credentials"
+        await link.connect()
+        await server.kick()
+        await server.until(lambda: server.credentials == [{"token": "2"}, {"token": "4"}])
+        await link.disconnect()
+
+
 @pytest.mark.spec("W-AUTH-3", "R-LIFE-22")
 async def test_a_role_in_the_credentials_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(ConfigValidationError) as refused:
