@@ -12,7 +12,7 @@ import msgspec
 from ...wire.backoff import Backoff
 from ...wire.base import to_json
 from ...wire.errors import ConfigValidationError
-from ...wire.protocol import DEFAULT_TRANSPORTS, NAMESPACE, PROTOCOL_VERSION, SOCKETIO_PATH
+from ...wire.protocol import ACK_BUDGET, DEFAULT_TRANSPORTS, NAMESPACE, PROTOCOL_VERSION, SOCKETIO_PATH
 
 AuthPayload = Mapping[str, Any]
 AuthSource = AuthPayload | Callable[[], AuthPayload | Awaitable[AuthPayload]] | None
@@ -82,6 +82,10 @@ def encode_auth(payload: Any) -> bytes:
             "the role is declared when joining, not in auth", code="role_in_auth", field="auth.role"
         )
     try:
-        return to_json(dict(payload))
+        encoded = to_json(dict(payload))
     except (TypeError, ValueError):
         raise ConfigValidationError("the auth payload has no JSON form", field="auth") from None
+    if len(encoded) > ACK_BUDGET:
+        # The Server would drop the connection without a word, and we would come back with the same for ever (W-GEN-7).
+        raise ConfigValidationError("the auth payload is too large to be sent", field="auth", code="too_large")
+    return encoded

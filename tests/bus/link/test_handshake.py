@@ -313,6 +313,13 @@ async def test_a_role_in_the_credentials_is_refused_before_anything_is_sent() ->
     assert refused.value.field == "auth.role"
 
 
+@pytest.mark.spec("W-GEN-7", "DEC-18")
+async def test_credentials_no_server_would_take_are_refused_before_anything_is_sent() -> None:
+    with pytest.raises(ConfigValidationError) as refused:
+        link_to("http://127.0.0.1:1", auth={"token": "x" * 1_000_000})
+    assert (refused.value.field, refused.value.code) == ("auth", "too_large")
+
+
 @pytest.mark.spec("W-AUTH-1", "W-AUTH-2")
 async def test_headers_travel_with_every_request_and_an_empty_auth_is_an_empty_object() -> None:
     seen = []
