@@ -1,4 +1,4 @@
-"""Starts a server's process tree through the launcher and ends it again, all of it, within a bound (R-MCP-26).
+"""Starts a server's process tree on POSIX through the launcher and ends all of it again within a bound (R-MCP-26).
 
 The launcher (`launcher.py`) is the direct child; it stands between us and the server so that the
 tree ends even when this process is killed hard. What is waited for is a process, never a pipe that
@@ -22,10 +22,9 @@ import anyio
 
 from ...wire.errors import StartupError
 from .exit_watch import watch_exit
+from .process_tree import GRACE
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
-GRACE = 2.0
-"""Seconds between closing stdin and SIGTERM, and again until SIGKILL."""
 STOP_BOUND = 4.7
 """Seconds after which a launcher that did not finish is killed together with the server's group."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
@@ -23,8 +22,9 @@ from .jsonrpc import RequestId
 from .line_splitter import LineSplitter, LineTooLong
 from .noise import Noise
 from .process_record import ProcessRecords
-from .spawn import ServerProcess, spawn
+from .process_tree import ProcessTree
 from .stderr_log import StderrLog
+from .system import WINDOWS, start_tree
 from .tail import Tail
 
 SETTLE = 0.2
@@ -38,7 +38,7 @@ class StdioConnection:
     def __init__(
         self,
         plan: LaunchPlan,
-        process: ServerProcess,
+        process: ProcessTree,
         on_notification: NotificationSink,
         tail: Tail,
         log: StderrLog | None,
@@ -232,11 +232,11 @@ async def open_stdio(
     Raises:
         StartupError: The command cannot be run.
     """
-    environment = child_environment(os.environ, plan.env, windows=sys.platform == "win32")
-    process = await spawn(plan.command, plan.args, environment, plan.cwd)
+    environment = child_environment(os.environ, plan.env, windows=WINDOWS)
+    process = await start_tree(plan.command, plan.args, environment, plan.cwd)
     try:
-        record = records.add(plan.bundle_id, process.guard, process.pid) if records is not None else None
-        if records is not None:
+        if records is not None and process.guard is not None:
+            record = records.add(plan.bundle_id, process.guard, process.pid)
             process.exited.add_done_callback(lambda _: records.remove(record))
         connection = StdioConnection(plan, process, on_notification, tail, log)
         await connection.connect()
