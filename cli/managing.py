@@ -1,8 +1,8 @@
 """What all management commands share: their common options, and who carries their operations out.
 
-That is the Computer which runs on the home, or the files when none does; inside a project only a Computer that works in
-it is meant. A command is an `async` function that gets its `Work` first; `--home`, `--computer` and `--json` are added
-to its words here.
+That is the Computer which runs on the home, or the files when none does. Of what a project says something about
+(inputs, settings, servers), only a Computer that works in the same project is asked inside of one. A command is an
+`async` function that gets its `Work` first; `--home`, `--computer` and `--json` are added to its words here.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ Scope = Annotated[
     Literal["user", "project", "local"] | None,
     typer.Option("--scope", help="Whose settings; by default those that say something already.", metavar="SCOPE"),
 ]
+OF_A_PROJECT = ("input", "settings", "mcp")
+"""Groups about what a project says something about, too."""
+
 Body = Callable[..., Awaitable[int | None]]
 
 
@@ -141,7 +144,9 @@ def command(
 
             async def begin() -> int:
                 try:
-                    status = await body(await _begun(output, sources, computer, running=running), **given)
+                    strictly = not running and group.info.name in OF_A_PROJECT
+                    work = await _begun(output, sources, computer, running=running, strictly=strictly)
+                    status = await body(work, **given)
                 except typer.BadParameter as error:
                     misused.append(error)
                     return USAGE
@@ -174,12 +179,13 @@ def home_of(home: str | None) -> Path:
     return directories.resolve(settle(RuntimeOptions(home=home))[0]).home
 
 
-def meant_by(found: Mapping[str, Door], name: str | None, project: Path | None) -> str | None:
+def meant_by(found: Mapping[str, Door], name: str | None, project: Path | None, *, strictly: bool = True) -> str | None:
     """The Computer a command is for, among those that run on a home; `None` for the files.
 
     Args:
         name: The one that was named, if one was.
         project: The project the command was given in, `None` outside of any.
+        strictly: Whether one that works in another project is none at all; else it only comes second.
     Raises:
         NetworkError: None of this name runs there.
         ConfigValidationError: Several may be meant, and none was named.
@@ -191,14 +197,14 @@ def meant_by(found: Mapping[str, Door], name: str | None, project: Path | None) 
             raise NetworkError(f"no Computer {name} runs here", code="not_running")
         return name
     here = sorted(one for one, door in found.items() if project is not None and door.project == str(project))
-    names = here or ([] if project is not None else sorted(found))
+    names = here or ([] if strictly and project is not None else sorted(found))
     if len(names) > 1:
         told = ", ".join(names)
         raise ConfigValidationError(f"several Computers run here: {told}; say which by --computer", code="ambiguous")
     return names[0] if names else None
 
 
-async def _begun(output: Output, sources: Sources, computer: str | None, *, running: bool) -> Work:
+async def _begun(output: Output, sources: Sources, computer: str | None, *, running: bool, strictly: bool) -> Work:
     from ..actors.reconcile import directories  # noqa: PLC0415
     from ..actors.reconcile.options import settle  # noqa: PLC0415
     from ..wire.errors import NetworkError  # noqa: PLC0415
@@ -208,7 +214,7 @@ async def _begun(output: Output, sources: Sources, computer: str | None, *, runn
     if sources.mcp_config or sources.settings:
         return Work(output, options, None)
     found = await doors(place := directories.resolve(options).home)
-    chosen = meant_by(found, computer, None if running else _project(options))
+    chosen = meant_by(found, computer, _project(options), strictly=strictly)
     if chosen is not None:
         return Work(output, options, found[chosen].path)
     if running:

@@ -102,7 +102,6 @@ class TestInputsOfAComputerThatRuns:
         ran = desk.run("input", "define", raw)
         assert (ran.status, said in "\n".join(ran.errors)) == (status, True)
 
-
     @spec("R-CLI-1")
     def test_a_value_without_measure_is_refused_and_said_to_be_that(self, desk: User) -> None:
         ran = desk.run("input", "set", "tok", typed="x" * 2_000_000 + "\n")
@@ -185,6 +184,13 @@ class TestWho:
     ) -> None:
         found = {one: Door(Path("/s"), place) for one, place in doors.items()}
         assert meant_by(found, name, None if project is None else Path(project)) == expected
+
+    def test_what_belongs_to_the_home_is_asked_of_whoever_runs_on_it_and_first_of_who_is_here(self) -> None:
+        found = {"a": Door(Path("/s"), "/p"), "b": Door(Path("/s"), "/q")}
+        assert meant_by({"a": found["a"]}, None, Path("/elsewhere"), strictly=False) == "a"
+        assert meant_by(found, None, Path("/q"), strictly=False) == "b"
+        with pytest.raises(ConfigValidationError):
+            meant_by(found, None, Path("/elsewhere"), strictly=False)
 
     @spec("R-MGMT-6", "R-MGMT-7")
     def test_of_several_none_is_chosen_by_any_order(self) -> None:
