@@ -153,7 +153,7 @@ class Fault:
     of_all: Callable[[Rig], Awaitable[None]] | None = None
     fells: frozenset[str] = ALL
     hurts: frozenset[str] = ALL
-    within: float = 3.0
+    within: float = 5.0
     of_envelopes: bool = False
 
 

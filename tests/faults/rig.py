@@ -42,8 +42,8 @@ LIMIT = 1
 MARGIN = 0.5
 """Seconds an Agent waits beyond; 2 by default, but here also a call whose Server is gone has to end within a second."""
 LANES = 2
-BIG = 200_000
-"""Bytes of a result that is kept on disk."""
+BIG = 1_200_000
+"""Bytes of a result that has to be kept on disk; a smaller one may go into the answer where the disk is full."""
 
 
 class Seat:
