@@ -1,4 +1,4 @@
-"""What a worker, which hosts the actor of one MCP server outside the Computer's process, and the Computer tell each other.
+"""What a Computer and a worker, which hosts the actor of one MCP server outside its process, tell each other.
 
 `workers` is the Computer's end; `worker/<bundle_id>` that of the worker. Everything a worker
 asks is checked against the server it works for, by the hub, before anybody answers.
@@ -70,7 +70,7 @@ class KeepGrant(Ask[None]):
 
 
 class WorkRow(Record):
-    """What a worker's actor did with one message type. `counts` per bucket of the tally's bounds, `total` in seconds."""
+    """What a worker's actor did with one message type. `counts` per bucket of the tally, `total` in seconds."""
 
     message: str
     counts: tuple[int, ...]
