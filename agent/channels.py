@@ -37,6 +37,8 @@ BLOB_URI = "a2c-blob:"
 SKILL_DIR = "${TFROBOT_SKILL_DIR}"
 RESUME_WAIT = 30.0
 """Seconds a download waits for a lost connection before it gives up."""
+DOCUMENTS_MAX = 100_000
+"""Documents of one Computer that are read; a total that grows for ever must not keep an Agent paging."""
 
 _log = logging.getLogger(__name__)
 
@@ -261,7 +263,8 @@ class Channels(Requests):
         """All documents of a Computer that pass the filters.
 
         Raises:
-            MalformedReplyError: The peer has no document channel (`unsupported`).
+            MalformedReplyError: The peer has no document channel (`unsupported`), or more than `DOCUMENTS_MAX`
+                documents (`endless_list`).
         """
         found: list[DocumentSummary] = []
         while True:
@@ -271,6 +274,8 @@ class Channels(Requests):
             found.extend(page.documents)
             if not page.documents or len(found) >= page.total_count:
                 return tuple(found)
+            if len(found) >= DOCUMENTS_MAX:
+                raise MalformedReplyError(f"the list of documents goes on after {len(found)}", code="endless_list")
 
     async def open_document(
         self,

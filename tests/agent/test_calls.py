@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from smcp_runtime.agent import AsyncAgent
+from smcp_runtime.agent import AsyncAgent, channels
 from smcp_runtime.server.app import Running
 from smcp_runtime.wire.errors import InvalidPayload, MalformedReplyError, NetworkError, PeerError
 from support.scripted_computer import ScriptedComputer, tool
@@ -243,6 +243,22 @@ async def test_a_peer_that_never_answers_for_documents_is_named_as_such() -> Non
         server.answers["client:list_finder"] = lambda _request: asyncio.sleep(30)
         with pytest.raises(MalformedReplyError, match="document channel not supported"):
             await agent.list_finder("pc")
+
+
+@pytest.mark.spec("C-DOC-16")
+async def test_a_list_of_documents_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channels, "DOCUMENTS_MAX", 5)
+
+    def one_more(request: Any) -> dict[str, Any]:
+        texts = dict.fromkeys(("doc_ref", "title", "summary", "mcp_server"), "d")
+        document = {**texts, "uri": f"dpe://h/{request['offset']}"}
+        return {"documents": [document], "total_count": request["offset"] + 2, "req_id": request["req_id"]}
+
+    async with ScriptedServer() as server, agent_of(server.url) as agent:
+        server.answers["client:list_finder"] = one_more
+        with pytest.raises(MalformedReplyError, match="goes on after 5") as endless:
+            await agent.documents("pc")
+        assert endless.value.code == "endless_list"
 
 
 @pytest.mark.spec("W-EVT-4")
