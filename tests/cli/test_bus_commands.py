@@ -165,7 +165,7 @@ class TestMoments:
         return {
             "at": at, "name": "desk", "state": "started", "office": None, "link": "offline", "uptime": at,
             "bounds": [0.0005 * 2**n for n in range(17)], "dead_letters": {"total": 3},
-            "servers": [server], "actors": [], "messages": [],
+            "servers": [server], "actors": [], "messages": [], "nodes": [],
         }  # fmt: skip
 
     def test_rates_are_what_happened_between_two_moments(self) -> None:
