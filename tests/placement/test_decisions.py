@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from smcp_runtime.actors.kernel import handler_table
+from smcp_runtime.actors.mcp.actor import McpSupervisor
 from smcp_runtime.actors.mcp.process_record import ProcessRecords
 from smcp_runtime.actors.placement import papers as paperwork
 from smcp_runtime.actors.placement.customs import WorkerCustoms
@@ -21,7 +23,7 @@ from smcp_runtime.bus.zeromq import generate
 from smcp_runtime.wire.codec import Attachment, encode
 from smcp_runtime.wire.envelope import Address, Envelope
 from smcp_runtime.wire.errors import ConfigValidationError, ConflictError, PolicyError
-from smcp_runtime.wire.message import Message
+from smcp_runtime.wire.message import Fact, Message
 from smcp_runtime.wire.messages.kernel import ActorUp
 from smcp_runtime.wire.messages.mcp import CallTool, ServerStatus, ServerStatusChanged, ToolsListed
 from smcp_runtime.wire.messages.placement import GetGrant, KeepGrant, Serve, TakeSeat, WorkerReport, WorkRow
@@ -141,6 +143,11 @@ class TestCustoms:
         assert customs.may_observe("w", "ToolsRead")
         assert customs.may_observe("w", "ResourcesRead")
         assert not customs.may_observe("w", "ServerStatusChanged")
+
+    def test_a_worker_hears_what_its_actor_observes(self, customs: WorkerCustoms) -> None:
+        observed = [name for name, spec in handler_table(McpSupervisor).items() if issubclass(spec.message, Fact)]
+        assert observed
+        assert all(customs.may_observe("w", subject) for subject in observed)
 
     @pytest.mark.parametrize("body", [b"", b"\x91", b"\xff" * 40, b"\x93\xa0\x01\x02"])
     def test_what_cannot_be_read_is_not_let_through(self, customs: WorkerCustoms, body: bytes) -> None:

@@ -73,7 +73,7 @@ async def test_a_killed_worker_ends_its_calls_at_once_and_another_takes_over(pla
         began = time.monotonic()
         with anyio.fail_after(5):
             result = await call
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < 2.0
         assert (result.is_error, result.meta["a2c_outcome"]) == (True, "unknown")
         assert await stack.text("two__echo", text="untouched") == "untouched"
         if placement == "external":
