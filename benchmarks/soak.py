@@ -181,7 +181,7 @@ class Stage:
         assert self._server is not None
         self._server.signal(number)
         await self._server.exit()
-        self._peers.end(self._server)
+        await asyncio.to_thread(self._peers.end, self._server)
 
     def signal_server(self, number: int) -> None:
         assert self._server is not None

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import anyio.to_thread
+
 from smcp_runtime.bus.zeromq import generate
 from support.peers import Peer, Peers
 
@@ -57,7 +59,7 @@ class Volunteers:
         worker = self._workers.pop(server)
         worker.signal(signal.SIGKILL)
         await worker.exit()
-        self._peers.end(worker)
+        await anyio.to_thread.run_sync(self._peers.end, worker)
         self._start(server)
 
     def _start(self, server: str) -> None:

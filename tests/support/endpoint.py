@@ -6,6 +6,8 @@ import signal
 import sys
 from typing import Literal
 
+import anyio.to_thread
+
 from .peers import Peer, Peers
 
 LIGHT_HTTP = "smcp_runtime.fixtures.servers.light_http"
@@ -44,7 +46,7 @@ class Endpoint:
         assert self._peer is not None
         self._peer.signal(signal.SIGKILL)
         await self._peer.exit()
-        self._peers.end(self._peer)
+        await anyio.to_thread.run_sync(self._peers.end, self._peer)
 
     @property
     def pid(self) -> int:
