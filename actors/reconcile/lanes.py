@@ -230,7 +230,7 @@ class Lanes:
         return member is not None and member.may_run and not self._is_halting
 
     async def _bring_up(self, bundle_id: str) -> None:
-        if self._may_rest(bundle_id) and bundle_id not in self._keeper.children():
+        if self._needs_no_actor(bundle_id):
             self._resting.add(bundle_id)
             if self.is_wanted(bundle_id):
                 self._tell(ServerStatus(bundle_id, "started", "disconnected", "idle", reason="idle"))
@@ -252,6 +252,11 @@ class Lanes:
         except SmcpError:
             self._unheard.add(bundle_id)
             raise
+
+    def _needs_no_actor(self, bundle_id: str) -> bool:
+        """Whether a server has no actor and needs none to rest; an external one keeps its seat for its worker."""
+        is_external = self._placement_of(bundle_id) == "external"
+        return self._may_rest(bundle_id) and not is_external and bundle_id not in self._keeper.children()
 
     async def _end(self, bundle_id: str, drain: float) -> None:
         async with self._lock(bundle_id):

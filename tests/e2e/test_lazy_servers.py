@@ -173,16 +173,3 @@ async def test_what_is_kept_of_a_lazy_server_is_the_owners_alone_and_is_made_ane
         await until(lambda: "echo" in file.read_text())
         await until_all(stack, is_idle)
         assert await stack.text("s__echo", text="again") == "again"
-
-
-@spec("F-68")
-async def test_a_lazy_server_in_a_process_of_its_own_has_none_before_its_first_call(own_places: Path) -> None:
-    fleet = config(light("s", tools="echo"))
-    async with open_stack(fleet, runtime=lazily()) as stack:
-        await until_all(stack, is_idle)
-        await until(lambda: len(kept(own_places)) == 1)
-    async with open_stack(fleet, runtime=lazily(placement="process")) as stack:
-        assert "mcp/s" not in {actor.address for actor in (await stack.computer.diagnostics()).actors}
-        assert await stack.text("s__echo", 20, text="far") == "far"
-        await until_all(stack, is_idle)
-        assert await stack.text("s__echo", 20, text="again") == "again"
