@@ -19,7 +19,6 @@ from ...wire.message import Fact
 from ...wire.messages.channels import ResourcesRead
 from ...wire.messages.mcp import (
     AnnounceAgain,
-    CallTool,
     CompleteArgument,
     Completions,
     GetServerStatus,
@@ -35,9 +34,9 @@ from ...wire.messages.mcp import (
     RestartServer,
     ServerStatus,
     ServerStatusChanged,
+    StandBy,
     StartServer,
     StopServer,
-    ToolOutcome,
     ToolsListed,
     Watched,
     WatchResources,
@@ -46,9 +45,10 @@ from ...wire.messages.projection import EndStart, GetLaunchPlan, GrantStart
 from ...wire.messages.tools import CallQueued, ToolsRead
 from ...wire.payload import capability_missing, mcp_server_not_found
 from ...wire.resources import list_digest
-from ..kernel import Actor, handler, observer
-from . import outcome, resources
+from ..kernel import handler, observer
+from . import resources
 from .alarm import Alarm
+from .calling import Calling
 from .life import Life
 from .lifecycle import (
     Begin,
@@ -56,6 +56,7 @@ from .lifecycle import (
     Event,
     Lifecycle,
     Placed,
+    Rest,
     Restart,
     Start,
     Started,
@@ -80,12 +81,10 @@ PLACE_LIMIT = 3600.0
 """Seconds a start may queue. Its own budget counts from when it has its place (DEC-3)."""
 STOP_LIMIT = 10.0
 """Seconds, beside the drain, after which a stop is answered though the end has not been seen."""
-CALLS = 4096
-"""Calls this actor holds at once, above whatever the server's own limits allow; the rest wait in the bus."""
 READS = 64
 
 
-class McpSupervisor(Actor):
+class McpSupervisor(Calling):
     """Hosts one MCP server.
 
     Args:
@@ -119,6 +118,11 @@ class McpSupervisor(Actor):
     async def start(self, message: StartServer) -> ServerStatus:
         self._interactive = True
         self._handle(Start())
+        return self._status()
+
+    @handler
+    async def stand_by(self, message: StandBy) -> ServerStatus:
+        self._handle(Rest())
         return self._status()
 
     @handler(concurrent=READS)
@@ -157,17 +161,6 @@ class McpSupervisor(Actor):
         await self._until_stopped(STOP_LIMIT)
 
     # -- use ----------------------------------------------------------------------------
-
-    @handler(concurrent=CALLS)
-    async def call(self, message: CallTool) -> ToolOutcome:
-        self._counters.calls += 1
-        deadline = asyncio.get_running_loop().time() + message.timeout
-        ended = await self._call_once(message, deadline)
-        if self._may_repeat(message, ended) and await self._ready_before(deadline):
-            ended = msgspec.structs.replace(await self._call_once(message, deadline), attempts=2)
-        if ended.ended != "answered":
-            self._counters.failed_calls += 1
-        return ended
 
     @handler(concurrent=READS)
     async def list_resources(self, message: ListResources) -> ResourcesPage:
@@ -215,7 +208,7 @@ class McpSupervisor(Actor):
         interactive, self._interactive = self._interactive, False
         asked = GetLaunchPlan(self._bundle_id, interactive=interactive)
         plan = await self.ask(RECONCILE, asked, timeout=RENDER_LIMIT)
-        self._table.law.policy = plan.reconnect
+        self._go_by(plan)
         return plan
 
     async def take_place(self, launcher: str) -> None:
@@ -271,18 +264,24 @@ class McpSupervisor(Actor):
             self._obey(order)
         if isinstance(event, Started):
             self._publish_capabilities()
-        at = self._table.wake_at
-        self._alarm.set(None if at is None else at - self.now())
+        self._set_alarm()
         self._publish_status()
         self._moved.set()
         self._moved = asyncio.Event()
+
+    def _set_alarm(self) -> None:
+        at = self._table.wake_at
+        self._alarm.set(None if at is None else at - self.now())
+
+    def _go_by(self, plan: LaunchPlan) -> None:
+        self._table.law.policy, self._table.idle_after = plan.reconnect, plan.limits.idle_stop
 
     def _obey(self, order: Event) -> None:
         if isinstance(order, Begin):
             self._older_only = self._life.older_only if self._life is not None else self._older_only
             prepared, self._prepared = self._prepared, None
             if prepared is not None:
-                self._table.law.policy = prepared.reconnect
+                self._go_by(prepared)
             life = self._life = Life(self, self._opener, plan=prepared, older_only=self._older_only)
             life.watch(self._wishes.all())
             self.tasks.start_soon(life.run, name=f"{self.address} life")
@@ -328,34 +327,6 @@ class McpSupervisor(Actor):
             await self.ask(RECONCILE, EndStart(self._bundle_id), timeout=10.0)
         except BusError as error:
             logger.debug("%s: no one to give a place back to: %s", self.address, error.code)
-
-    # -- calls ----------------------------------------------------------------------------
-
-    async def _call_once(self, message: CallTool, deadline: float) -> ToolOutcome:
-        life = self._life
-        if self._table.state != "ready" or life is None or life.calls is None or not life.serving:
-            return outcome.not_connected(self._status(), time.time())
-        try:
-            return await life.calls.run(message, deadline)
-        finally:
-            life.suspect_lists()
-
-    def _may_repeat(self, message: CallTool, ended: ToolOutcome) -> bool:
-        """Whether a call whose answer was lost is made once more (DEC-10, F-48)."""
-        plan = self._life.plan if self._life is not None else None
-        wanted = plan is not None and plan.limits.retry_safe_tools
-        return wanted and message.repeatable and ended.ended == "failed" and ended.executed == "unknown"
-
-    async def _ready_before(self, deadline: float) -> bool:
-        try:
-            async with asyncio.timeout_at(deadline):
-                while self._life is None or not self._life.serving:
-                    if not self._table.wanted or self._table.state == "parked":
-                        return False
-                    await self._moved.wait()
-        except TimeoutError:
-            return False
-        return True
 
     # -- resources ------------------------------------------------------------------------
 

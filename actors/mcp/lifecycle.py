@@ -16,7 +16,7 @@ import msgspec
 from ...wire.messages.mcp import Connection, ReconnectPolicy
 from .restart_law import RestartLaw, Uniform
 
-State = Literal["stopped", "queued", "starting", "ready", "unhealthy", "backing_off", "parked", "stopping"]
+State = Literal["stopped", "idle", "queued", "starting", "ready", "unhealthy", "backing_off", "parked", "stopping"]
 Nature = Literal["passing", "configuration", "authorization"]
 
 
@@ -35,6 +35,10 @@ class Event(msgspec.Struct, frozen=True):
 
 class Start(Event, frozen=True):
     """A person, or the boot, wants the server started; forgets earlier failures."""
+
+
+class Rest(Event, frozen=True):
+    """It is wanted, but only started once it is needed (F-68)."""
 
 
 class Stop(Event, frozen=True):
@@ -96,6 +100,7 @@ class Lifecycle:
         wanted: The accepted intention (*activation* of R-MCP-24).
         cause: Why it is not ready, kept until it is.
         next_try: When a waiting server is tried again, `None` for never.
+        idle_after: Seconds without use after which a ready server is ended until it is needed, `None` for never.
     """
 
     def __init__(
@@ -107,8 +112,11 @@ class Lifecycle:
         self.cause: Cause | None = None
         self.next_try: float | None = None
         self.law = RestartLaw(policy or ReconnectPolicy(), uniform)
+        self.idle_after: float | None = None
         self._stable_at: float | None = None
         self._again = False
+        self._in_use = False
+        self._unused_since = now
 
     def handle(self, event: Event, now: float) -> list[Event]:
         """What to do about an event. An event that means nothing in this state does nothing."""
@@ -118,7 +126,9 @@ class Lifecycle:
     @property
     def wake_at(self) -> float | None:
         """When a `Tick` is due; `None` if nothing is waited for."""
-        return self._stable_at if self.state == "ready" else self.next_try
+        if self.state != "ready":
+            return self.next_try
+        return min((at for at in (self._stable_at, self._idle_at) if at is not None), default=None)
 
     @property
     def connection(self) -> Connection:
@@ -126,6 +136,18 @@ class Lifecycle:
         if self.state == "parked" and self.cause is not None and self.cause.nature == "authorization":
             return "authorization_required"
         return _CONNECTION[self.state]
+
+    def used(self) -> None:
+        """Somebody needs the server from now on."""
+        self._in_use = True
+
+    def unused(self, now: float) -> None:
+        """Nobody needs it any more; `wake_at` may have moved."""
+        self._in_use, self._unused_since = False, now
+
+    @property
+    def _idle_at(self) -> float | None:
+        return None if self.idle_after is None or self._in_use else self._unused_since + self.idle_after
 
     # -- reactions ----------------------------------------------------------------------
 
@@ -191,12 +213,26 @@ class Lifecycle:
         self.cause = None
         self._move("ready", now)
         self._stable_at = now + self.law.policy.stable_after
+        self._unused_since = now
         return self._age(event, now)
 
     def _age(self, event: Event, now: float) -> list[Event]:
         if self._stable_at is not None and now >= self._stable_at:
             self.law.clear()
             self._stable_at = None
+        return []
+
+    def _look(self, event: Event, now: float) -> list[Event]:
+        """Time has passed for a server that is up: it may be stable by now, or have idled long enough."""
+        self._age(event, now)
+        if self._idle_at is None or now < self._idle_at:
+            return []
+        self._move("stopping", now)
+        return [End(drain=True)]  # what it listed stays known
+
+    def _rest(self, event: Event, now: float) -> list[Event]:
+        self.wanted = True
+        self._move("idle", now)
         return []
 
     def _lose(self, event: Event, now: float) -> list[Event]:
@@ -226,7 +262,8 @@ class Lifecycle:
     def _stopped(self, event: Event, now: float) -> list[Event]:
         if self._again:
             return self._enter_queue(now)
-        self._move("stopped", now)
+        # Only a server that ends because nobody uses it is still wanted then.
+        self._move("idle" if self.wanted else "stopped", now)
         return []
 
     def _try_again(self, event: Event, now: float) -> list[Event]:
@@ -261,6 +298,10 @@ class Lifecycle:
     _TABLE: ClassVar[dict[tuple[State, type[Event]], str]] = {
         ("stopped", Start): "_begin",
         ("stopped", Restart): "_begin",
+        ("stopped", Rest): "_rest",
+        ("idle", Start): "_begin",
+        ("idle", Restart): "_begin",
+        ("idle", Stop): "_give_up_waiting",
         ("queued", Start): "_wish",
         ("queued", Restart): "_wish",
         ("queued", Stop): "_abort",
@@ -276,7 +317,7 @@ class Lifecycle:
         ("ready", Stop): "_end",
         ("ready", Lost): "_lose",
         ("ready", Closed): "_died",
-        ("ready", Tick): "_age",
+        ("ready", Tick): "_look",
         ("unhealthy", Start): "_wish_anew",
         ("unhealthy", Restart): "_wish_anew",
         ("unhealthy", Stop): "_end_unhealthy",
@@ -299,6 +340,7 @@ class Lifecycle:
 
 _CONNECTION: dict[State, Connection] = {
     "stopped": "disconnected",
+    "idle": "disconnected",
     "queued": "connecting",
     "starting": "connecting",
     "ready": "connected",

@@ -33,6 +33,11 @@ def timed_out_waiting(timeout: float) -> ToolOutcome:
     return ToolOutcome("timeout", executed="no", text=f"no place for the call within {timeout:g} s")
 
 
+def timed_out_starting(timeout: float) -> ToolOutcome:
+    """The time limit came while the call waited for its server to be started (F-68)."""
+    return ToolOutcome("timeout", executed="no", text=f"the MCP server was not up within {timeout:g} s")
+
+
 def stopped_waiting() -> ToolOutcome:
     """The server was stopped or lost while the call still waited for its place."""
     return ToolOutcome("failed", executed="no", text="the server went away before the call was handed to it")

@@ -10,7 +10,7 @@ from ...wire.messages.mcp import ServerStatus
 from .life import Life
 from .lifecycle import Lifecycle
 
-LIFELESS = ("stopped", "backing_off", "parked")
+LIFELESS = ("stopped", "idle", "backing_off", "parked")
 """States in which what is left of a life is only memory."""
 
 
@@ -37,7 +37,7 @@ def server_status(
         "started" if table.wanted else "stopped",
         table.connection,
         table.state,
-        reason=cause.text if cause is not None else None,
+        reason=cause.text if cause is not None else "idle" if table.state == "idle" else None,
         category=cause.category if cause is not None else None,
         code=cause.code if cause is not None else None,
         retries=table.law.retries,

@@ -23,7 +23,9 @@ from .ledger import Ledger
 from .view import ActorView, Histogram, NodeView, ServerView, View, histogram, messages
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
-PHASES: Final = ("stopped", "queued", "starting", "ready", "unhealthy", "backing_off", "parked", "stopping")
+PHASES: Final = (
+    "stopped", "idle", "queued", "starting", "ready", "unhealthy", "backing_off", "parked", "stopping",
+)  # fmt: skip
 STATES: Final = (*get_args(Phase), "degraded")
 LINK_PHASES: Final = get_args(LinkPhase)
 

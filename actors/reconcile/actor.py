@@ -15,7 +15,7 @@ import msgspec
 
 from ...wire.codec import Attachment
 from ...wire.errors import ConfigValidationError, ConflictError, SmcpError
-from ...wire.messages.mcp import LaunchPlan, ServerStatus, ServerStatusChanged
+from ...wire.messages.mcp import LaunchPlan, ServerStatusChanged
 from ...wire.messages.projection import (
     ChangeResult,
     DegradationsMoved,
@@ -136,6 +136,11 @@ class ReconcileActor(Following, PluginDesk, ServerDesk, InputDesk, PinDesk):
             self.ask,
             drain=self._options.drain_timeout_s,
             placement_of=lambda bundle_id: self._composition.picture.policies[bundle_id].placement,
+            idle_stop_of=self.idle_stop_of,
+            may_rest=self.may_rest,
+            tell=lambda status: self.publish(
+                ServerStatusChanged(msgspec.structs.replace(status, since=self._wall_clock()))
+            ),
             could_not=self._could_not,
             ended=self._ended,
         )
@@ -148,8 +153,10 @@ class ReconcileActor(Following, PluginDesk, ServerDesk, InputDesk, PinDesk):
         elif "skills" in self._slices:
             self.tasks.start_soon(self.ask_for_skills, name="skills")
         await self.take_up_pins()
+        self.begin_keeping()
         kept = self._keeper.children()
         self._adopt(self._composition.compose(self._held.config, self._held.mounts, loaded))
+        await self.recall_listings()
         self._committer.mark()
         if not self._options.auto_start and not self._held.is_running:
             self._held.stopped.update(self._held.servers)
@@ -290,6 +297,7 @@ class ReconcileActor(Following, PluginDesk, ServerDesk, InputDesk, PinDesk):
         for bundle_id in wanted.stop:
             self._degradations.close("server", bundle_id)
         self._adopt(picture)
+        await self.recall_listings()
         number = await self._committer.commit()
         restarting = tuple(dict.fromkeys((*wanted.restart, *self._lanes.moved())))
         for bundle_id in (*wanted.stop, *wanted.start, *restarting):
@@ -343,20 +351,6 @@ class ReconcileActor(Following, PluginDesk, ServerDesk, InputDesk, PinDesk):
                 f"no server has the bundle_id {bundle_id!r}", code="unknown_server", bundle_id=bundle_id
             )
         return member
-
-    def _status_of(self, bundle_id: str) -> ServerStatus:
-        known = self._held.facts.status(bundle_id)
-        member = self._held.servers[bundle_id]
-        if member.verdict != "ENABLED":
-            code = "pending_approval" if member.verdict == "PENDING" else "denied"
-            return ServerStatus(bundle_id, reason=f"{member.reason} (step {member.step})", category="policy", code=code)
-        if member.entry.disabled:
-            return ServerStatus(bundle_id, reason="disabled")
-        if known is not None:
-            return known
-        if self._lanes.is_wanted(bundle_id):
-            return ServerStatus(bundle_id, "started", "connecting", "queued")
-        return ServerStatus(bundle_id)
 
     def _strays(self) -> list[str]:
         """Servers that have an actor and no entry: never shown to anybody else, and on their way out (R-MCP-11)."""

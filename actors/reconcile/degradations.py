@@ -116,7 +116,7 @@ def degradation_of(status: ServerStatus, now: float) -> Degradation | None:
 
 def is_settled_well(status: ServerStatus) -> bool:
     """Whether a server works or is meant to be off, so that what was wrong with it no longer counts."""
-    return status.connection == "connected" or status.activation == "stopped"
+    return status.connection == "connected" or status.activation == "stopped" or status.phase == "idle"
 
 
 def degradation_of_error(bundle_id: str, error: SmcpError, now: float) -> Degradation:

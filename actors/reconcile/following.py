@@ -11,12 +11,13 @@ from ...wire.messages.channels import SliceChanged
 from ...wire.messages.kernel import ActorDown, ActorParked, ActorUp
 from ...wire.messages.mcp import ResourcesListed, ServerStatusChanged, ToolsListed
 from ...wire.messages.skills import GetSkillStatus, SkillNote, SkillsNoted
-from ..kernel import Actor, observer
+from ..kernel import observer
 from .committer import Committer
 from .degradations import Degradations
 from .held import Held
 from .keeper import bundle_id_of
 from .lanes import Lanes
+from .lazy.desk import LazyDesk
 from .start_outcome import StartOutcomes
 from .start_places import StartPlaces
 
@@ -26,7 +27,7 @@ SKILLS = Address("skills")
 ASK_LIMIT = 5.0
 
 
-class Following(Actor):
+class Following(LazyDesk):
     """The observing half of the ReconcileActor, which provides everything named here."""
 
     _held: Held
@@ -44,6 +45,7 @@ class Following(Actor):
         if bundle_id not in self._held.servers:
             return
         self._held.facts.take_status(fact)
+        self.listed(bundle_id)
         self._outcomes.moved(bundle_id)
         self._degradations.follow(fact.status, self._wall_clock())
         self._committer.mark()
@@ -53,6 +55,7 @@ class Following(Actor):
         """Takes a server's tools in."""
         if fact.bundle_id in self._held.servers:
             self._held.facts.take_tools(fact)
+            self.listed(fact.bundle_id)
             self._committer.mark()
 
     @observer

@@ -34,7 +34,8 @@ class Held(msgspec.Struct):
         defined: Inputs defined for this run, by id.
         stopped: Servers stopped by hand; everything else that may run is wanted.
         launched: What each server was last started from (`launch_shape`), by bundle_id.
-        placed: Where each server's actor was started, by bundle_id.
+        placed: Where each server's actor was started, and its `idle_stop` then, by bundle_id.
+        listed: What the known tools of each lazy server belong to, by bundle_id (`key_of`).
         servers: The set as it is; a commit shows it.
         facts: What servers said last.
         commit: Number of the last commit.
@@ -55,7 +56,8 @@ class Held(msgspec.Struct):
     defined: dict[str, Definition] = {}
     stopped: set[str] = msgspec.field(default_factory=set)
     launched: dict[str, tuple[Any, ...]] = {}
-    placed: dict[str, Placement] = {}
+    placed: dict[str, tuple[Placement, float | None]] = {}
+    listed: dict[str, str] = {}
     servers: dict[str, SetEntry] = {}
     facts: ServerFacts = msgspec.field(default_factory=ServerFacts)
     commit: int = 0
@@ -78,7 +80,7 @@ class Held(msgspec.Struct):
 
     def halted(self) -> None:
         """Forgets what belongs to servers that ran; intents stay."""
-        self.servers, self.launched, self.placed = {}, {}, {}
+        self.servers, self.launched, self.placed, self.listed = {}, {}, {}, {}
         self.stopped.clear()
         self.facts = ServerFacts()
         self.is_running = False

@@ -21,6 +21,7 @@ from ...wire.messages.mcp import (
     LaunchPlan,
     RestartServer,
     ServerStatus,
+    StandBy,
     StartServer,
     StopServer,
 )
@@ -50,6 +51,9 @@ class Lanes:
     Args:
         drain: Seconds a stopping server's calls get (DEC-13).
         placement_of: Where a server's actor runs.
+        idle_stop_of: The `idle_stop` of a lazy server, `None` for another one.
+        may_rest: Whether a server that is wanted waits for its first call (F-68).
+        tell: Told the status of a server that has no actor to tell it.
         could_not: Called when a server could not be brought to what is wanted.
         ended: Called when a server and its actor have ended.
     """
@@ -62,6 +66,9 @@ class Lanes:
         *,
         drain: float,
         placement_of: Callable[[str], Placement],
+        idle_stop_of: Callable[[str], float | None] = lambda _: None,
+        may_rest: Callable[[str], bool] = lambda _: False,
+        tell: Callable[[ServerStatus], None] = lambda _: None,
         could_not: Callable[[str, SmcpError], None],
         ended: Callable[[str], None],
     ) -> None:
@@ -70,11 +77,15 @@ class Lanes:
         self._ask = ask
         self._drain = drain
         self._placement_of = placement_of
+        self._idle_stop_of = idle_stop_of
+        self._may_rest = may_rest
+        self._tell = tell
         self._could_not = could_not
         self._ended = ended
         self._locks: dict[str, anyio.Lock] = {}
         self._prepared: dict[str, tuple[LaunchPlan, LaunchShape]] = {}
         self._unheard: set[str] = set()
+        self._resting: set[str] = set()
         self._is_halting = False
 
     # -- plans --------------------------------------------------------------------------
@@ -103,14 +114,20 @@ class Lanes:
         """Whether a server should be running."""
         return self._may_live(bundle_id) and bundle_id not in self._held.stopped
 
+    def is_resting(self, bundle_id: str) -> bool:
+        """Whether a server is wanted and has no actor, since nobody has called it."""
+        return bundle_id in self._resting and self.is_wanted(bundle_id)
+
     async def settle(self, bundle_id: str) -> None:
         """Brings a server to what is wanted of it now."""
         async with self._lock(bundle_id):
             try:
                 if self._may_live(bundle_id):
                     await self._bring_up(bundle_id)
-                elif bundle_id in self._keeper.children():
-                    await self._retire(bundle_id, self._drain)
+                else:
+                    self._resting.discard(bundle_id)
+                    if bundle_id in self._keeper.children():
+                        await self._retire(bundle_id, self._drain)
                 self._unheard.discard(bundle_id)
             except SmcpError as error:
                 self._unheard.add(bundle_id)
@@ -132,6 +149,7 @@ class Lanes:
         async with self._lock(bundle_id):
             self._held.launched.pop(bundle_id, None)
             if bundle_id not in self._keeper.children():
+                self._tell(ServerStatus(bundle_id))
                 return ServerStatus(bundle_id)
             try:
                 return await self._order(bundle_id, StopServer(self._drain))
@@ -148,6 +166,19 @@ class Lanes:
             await self._wake(bundle_id)
             return await self._order(bundle_id, RestartServer(self._drain))
 
+    async def seat(self, bundle_id: str) -> None:
+        """Gives a server that rests its actor, which stands by; whoever has none for another reason gets none."""
+        async with self._lock(bundle_id):
+            if not self.is_resting(bundle_id):
+                return
+            try:
+                await self._ensure_child(bundle_id)
+                await self._order(bundle_id, StandBy())
+            except SmcpError:
+                if bundle_id not in self._keeper.children():
+                    self._resting.add(bundle_id)  # the next call tries again
+                raise
+
     def actor_died(self, bundle_id: str) -> None:
         """The actor lost what it was told; its next life is told again."""
         self._held.launched.pop(bundle_id, None)
@@ -157,12 +188,16 @@ class Lanes:
         return bundle_id in self._unheard
 
     def moved(self) -> tuple[str, ...]:
-        """Servers whose actor is elsewhere than it is placed now."""
-        return tuple(
+        """Servers whose actor is elsewhere than it is placed now, or that are lazy otherwise than they were."""
+        moved = {
             bundle_id
-            for bundle_id, placement in sorted(self._held.placed.items())
-            if self._may_live(bundle_id) and self._placement_of(bundle_id) != placement
-        )
+            for bundle_id, seat in self._held.placed.items()
+            if self._may_live(bundle_id) and self._seat_of(bundle_id) != seat
+        }
+        woken = {
+            bundle_id for bundle_id in self._resting if self.is_wanted(bundle_id) and not self._may_rest(bundle_id)
+        }
+        return tuple(sorted(moved | woken))
 
     async def ask_again(self, bundle_id: str) -> ServerStatus | None:
         """What a server's actor says of itself now, and its listings once more; `None` when it does not answer."""
@@ -195,12 +230,17 @@ class Lanes:
         return member is not None and member.may_run and not self._is_halting
 
     async def _bring_up(self, bundle_id: str) -> None:
+        if self._needs_no_actor(bundle_id):
+            self._resting.add(bundle_id)
+            if self.is_wanted(bundle_id):
+                self._tell(ServerStatus(bundle_id, "started", "disconnected", "idle", reason="idle"))
+            return
         await self._ensure_child(bundle_id)
         if not self.is_wanted(bundle_id):
             return
         launched = self._held.launched.get(bundle_id)
         if launched is None:
-            await self._order(bundle_id, StartServer())
+            await self._order(bundle_id, StandBy() if self._may_rest(bundle_id) else StartServer())
         elif launched != self._held.servers[bundle_id].entry.launch_shape:
             await self._order(bundle_id, RestartServer(self._drain))
 
@@ -212,6 +252,11 @@ class Lanes:
         except SmcpError:
             self._unheard.add(bundle_id)
             raise
+
+    def _needs_no_actor(self, bundle_id: str) -> bool:
+        """Whether a server has no actor and needs none to rest; an external one keeps its seat for its worker."""
+        is_external = self._placement_of(bundle_id) == "external"
+        return self._may_rest(bundle_id) and not is_external and bundle_id not in self._keeper.children()
 
     async def _end(self, bundle_id: str, drain: float) -> None:
         async with self._lock(bundle_id):
@@ -236,13 +281,17 @@ class Lanes:
 
     async def _ensure_child(self, bundle_id: str) -> None:
         """Sees to it that its actor is where it is placed; one that has to move ends first."""
-        placement = self._placement_of(bundle_id)
+        seat = self._seat_of(bundle_id)
         if bundle_id in self._keeper.children():
-            if self._held.placed.get(bundle_id, placement) == placement:
+            if self._held.placed.get(bundle_id, seat) == seat:
                 return
             await self._retire(bundle_id, self._drain)
-        self._held.placed[bundle_id] = placement
-        await self._keeper.start_child(bundle_id, placement)
+        self._held.placed[bundle_id] = seat
+        self._resting.discard(bundle_id)
+        await self._keeper.start_child(bundle_id, seat[0])
+
+    def _seat_of(self, bundle_id: str) -> tuple[Placement, float | None]:
+        return self._placement_of(bundle_id), self._idle_stop_of(bundle_id)
 
     async def _order(self, bundle_id: str, order: Ask[ServerStatus], beside: float | None = None) -> ServerStatus:
         limit = CONTROL_LIMIT + (self._drain if beside is None else beside)

@@ -110,4 +110,4 @@ class Overview:
 
 
 def _is_settled(status: ServerStatus) -> bool:
-    return status.activation == "stopped" or status.connection in Settled
+    return status.activation == "stopped" or status.connection in Settled or status.phase == "idle"

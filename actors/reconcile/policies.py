@@ -65,6 +65,8 @@ RULES: Mapping[str, Mapping[str, _Rule]] = {
         "retry_safe_tools": _Rule(False, "flag"),
         "placement": _Rule("inline", "placement"),
         "pin_tools": _Rule(None, "pinning", nullable=True),
+        "lazy": _Rule(False, "flag"),
+        "idle_stop_secs": _Rule(300, "number", above=True),
     },
 }
 
@@ -77,6 +79,11 @@ class ServerPolicies(msgspec.Struct, frozen=True):
     limits: CallLimits = CallLimits()
     placement: Placement = "inline"
     pin_tools: Mode | None = None
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether the server is started by the first call of one of its tools (F-68)."""
+        return self.limits.idle_stop is not None
 
 
 def read_group(raw: object, group: str, path: str, findings: Findings) -> dict[str, Any]:
@@ -188,6 +195,7 @@ def settle(layers: Iterable[Layer]) -> ServerPolicies:
             max_queued=value("limits", "max_queued"),
             idle_timeout=None if idle is None else float(idle),
             retry_safe_tools=value("limits", "retry_safe_tools"),
+            idle_stop=float(value("limits", "idle_stop_secs")) if value("limits", "lazy") else None,
         ),
         placement=value("limits", "placement"),
         pin_tools=value("limits", "pin_tools"),

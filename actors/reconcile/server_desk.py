@@ -35,9 +35,6 @@ class ServerDesk(Management):
 
     _outcomes: StartOutcomes
 
-    def _status_of(self, bundle_id: str) -> ServerStatus:
-        raise NotImplementedError
-
     @handler
     def list_servers(self, _: ListServers) -> ServerViews:
         """All members of the set."""
@@ -91,6 +88,20 @@ class ServerDesk(Management):
             await self._absorb()
         after = self._composition.picture
         return switched(after, message.bundle_id, changed, enabled=message.enabled)
+
+    def _status_of(self, bundle_id: str) -> ServerStatus:
+        known = self._held.facts.status(bundle_id)
+        member = self._held.servers[bundle_id]
+        if member.verdict != "ENABLED":
+            code = "pending_approval" if member.verdict == "PENDING" else "denied"
+            return ServerStatus(bundle_id, reason=f"{member.reason} (step {member.step})", category="policy", code=code)
+        if member.entry.disabled:
+            return ServerStatus(bundle_id, reason="disabled")
+        if known is not None:
+            return known
+        if self._lanes.is_wanted(bundle_id):
+            return ServerStatus(bundle_id, "started", "connecting", "queued")
+        return ServerStatus(bundle_id)
 
 
 def switched(picture: Picture, bundle_id: str, changed: bool, *, enabled: bool) -> ManagementResult:

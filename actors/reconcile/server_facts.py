@@ -82,6 +82,10 @@ class ServerFacts:
             listing.session = listing.lost = -1
             listing.items = EMPTY
 
+    def recall(self, bundle_id: str, items: bytes) -> None:
+        """What a server that is not up listed in an earlier run, or `EMPTY` for one that is not the same any more."""
+        self._server(bundle_id).tools.last_full = items
+
     def forget(self, bundle_id: str) -> None:
         """The server left the set."""
         self._servers.pop(bundle_id, None)

@@ -34,6 +34,7 @@ def tool_policy(member: SetEntry, policies: ServerPolicies) -> ToolPolicy:
         default_tool_meta=entry.default_tool_meta,
         vrl=entry.vrl,
         capacity=limits.max_in_flight + limits.max_queued,
+        lazy=policies.is_lazy,
     )
 
 
@@ -69,11 +70,15 @@ def pin_mode(member: SetEntry, policies: ServerPolicies | None) -> Mode:
 def resource_slice(
     servers: ServerSet, facts: ServerFacts, order: Iterable[str], policies: Mapping[str, ServerPolicies]
 ) -> tuple[ResourceSlice, ...]:
-    """What the channels of resources answer from: servers that may run, in the given order."""
+    """What the channels of resources answer from: servers that may run, in the given order.
+
+    A lazy one is not among them: what it has besides tools would come and go with every start (F-68).
+    """
     slices = []
     for bundle_id in order:
         member = servers.get(bundle_id)
-        if member is None or not member.may_run:
+        known = policies.get(bundle_id, ServerPolicies())
+        if member is None or not member.may_run or known.is_lazy:
             continue
         items, connected, session = facts.resources(bundle_id)
         declared, subscribe = facts.capabilities(bundle_id)
@@ -86,7 +91,7 @@ def resource_slice(
                 subscribe=subscribe,
                 connected=connected,
                 session=session,
-                local=is_local(member.entry, policies.get(bundle_id, ServerPolicies())),
+                local=is_local(member.entry, known),
             )
         )
     return tuple(slices)

@@ -75,7 +75,7 @@ class StartOutcomes:
 
 def failure_of(status: ServerStatus) -> SmcpError | None:
     """The error a status stands for after a start; `None` for a server that is up, on its way, or stopped again."""
-    if status.activation == "stopped" or status.phase in UNDER_WAY or status.connection == "connected":
+    if status.activation == "stopped" or status.phase in (*UNDER_WAY, "idle") or status.connection == "connected":
         return None
     reason = status.reason or "no reason is known"
     if status.connection == "authorization_required":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -19,9 +20,10 @@ from ...wire import results
 from ...wire.base import to_json
 from ...wire.codec import Attachment
 from ...wire.envelope import Address
-from ...wire.errors import BusError, SmcpError
+from ...wire.errors import BusError, DeadlineExceeded, SmcpError, Undeliverable
 from ...wire.messages.blobs import BlobTicket, SpoolBytes
-from ...wire.messages.mcp import CallTool, ServerStatus, ServerStatusChanged
+from ...wire.messages.mcp import CallTool, ServerStatus, ServerStatusChanged, ToolOutcome
+from ...wire.messages.projection import SeatServer
 from ...wire.messages.tools import (
     Applied,
     ApplyTools,
@@ -44,7 +46,7 @@ from ...wire.messages.tools import (
 from ...wire.protocol import ACK_BUDGET, TOOL_TIMEOUT_MAX, TOOL_TIMEOUT_MIN
 from ..kernel import Actor, handler, observer
 from ..kernel.news import say_new
-from . import audit, outcome, vrl
+from . import audit, lazy, outcome, vrl
 from .calls import Call, InFlight
 from .confirmation import ConfirmTool, confirm, request_of
 from .exposure import Catalogue, Lost, Refused, Route, build
@@ -56,6 +58,7 @@ from .script_run import ScriptRun
 logger = logging.getLogger(__name__)
 
 BLOBS = Address("blobs")
+RECONCILE = Address("reconcile")
 
 _FRAME_RESERVE = 4_096
 """Bytes of the acknowledgement that are not the list itself: `req_id`, keys, Socket.IO framing."""
@@ -151,6 +154,10 @@ class ToolActor(Actor):
         """Runs one call to its end; every way it can end is a result, never an error (W-CMP-2)."""
         began = self.now()
         ended: CallOutcome = "abandoned"
+        if message.tool_name == lazy.CALL:
+            # It counts as a call of the tool it names, in everything that is asked, checked and told of it.
+            with suppress(lazy.Misused):
+                message = lazy.unwrapped(message)
         try:
             result = await self._run(message)
             ended = audit.outcome_of(result)
@@ -212,9 +219,16 @@ class ToolActor(Actor):
         await self._first_commit(min(self._settings.rebuild_wait, call.timeout))
         if not self._ready.is_set():
             return results.failed("The computer does not know its tools yet", None, "not_executed")
-        found = self._catalogue.find(message.tool_name)
+        has_own = self._catalogue.has_lazy
+        if has_own and message.tool_name in lazy.NAMES and not message.indirect:
+            return await self._answer_itself(message)
+        found = self._catalogue.find(message.tool_name) if has_own or not message.indirect else None
         if not isinstance(found, Route):
             return self._refuse(message.tool_name, found)
+        return await self._admit(call, found, message)
+
+    async def _admit(self, call: Call, found: Route, message: RunTool) -> bytes | dict[str, Any]:
+        """Lets a call go to its server once that has room for it and whoever has to confirm it has."""
         if not self._calls.assign(call, found, self._capacity[found.bundle_id]):
             return results.busy("The MCP server has too many calls waiting", found.bundle_id)
         if not found.auto_apply:
@@ -222,6 +236,25 @@ class ToolActor(Actor):
             if verdict != "confirmed":
                 return results.unconfirmed(message.tool_name, verdict)
         return await self._execute(call, found, message)
+
+    async def _answer_itself(self, message: RunTool) -> bytes | dict[str, Any]:
+        """The result of one of the tools that stand for those of lazy servers (F-68)."""
+        params = message.params.data
+        try:
+            if message.tool_name == lazy.SEARCH:
+                result = lazy.search(params, self._catalogue.unlisted())
+            elif message.tool_name == lazy.DESCRIBE:
+                name = lazy.described_name(params)
+                found = self._catalogue.find(name)
+                if not isinstance(found, Route):
+                    return self._refuse(name, found)
+                result = lazy.describe(self._catalogue.definition(name))
+            else:
+                lazy.unwrapped(message)  # which it could not be
+                return results.unknown_tool(message.tool_name)
+        except lazy.Misused as error:
+            return results.malformed_request(f"{message.tool_name}: {error}", field="params")
+        return await offload(to_json(result), self._settings.ack_budget, self._settings.offload, self._spool)
 
     def _refuse(self, name: str, found: Refused | Lost | None) -> dict[str, Any]:
         match found:
@@ -247,17 +280,37 @@ class ToolActor(Actor):
 
     async def _hand_over(self, call: Call, route: Route, message: RunTool) -> tuple[bytes | dict[str, Any], str]:
         remaining = call.remaining(self.now())
-        ask = CallTool(route.original, message.params, remaining, message.req_id, route.repeatable)
+        ask = CallTool(route.original, message.params, remaining, message.req_id, route.repeatable, wake=route.lazy)
         call.handed_over = True
         try:
             target = Address(f"mcp/{route.bundle_id}")
-            reported = await self.ask(target, ask, timeout=remaining + self._settings.answer_grace)
+            reported = await self._asked(target, ask, remaining + self._settings.answer_grace, call, route)
         except BusError as error:
             return outcome.lost(error, call), error.code
         except SmcpError as error:
             logger.warning("%s could not be called: %s", route.exposed, error.code)
             return results.failed("The MCP server could not be called", route.bundle_id, "unknown"), "failed"
         return outcome.answer(reported, route, call), reported.ended
+
+    async def _asked(self, target: Address, ask: CallTool, limit: float, call: Call, route: Route) -> ToolOutcome:
+        """What the server's actor reports; a lazy server may have none before it is called (F-68)."""
+        try:
+            return await self.ask(target, ask, timeout=limit)
+        except Undeliverable:
+            if not route.lazy:
+                raise
+        call.handed_over = False
+        try:
+            await self.ask(RECONCILE, SeatServer(route.bundle_id), timeout=call.remaining(self.now()))
+        except DeadlineExceeded:
+            return ToolOutcome("timeout", executed="no")
+        except SmcpError as error:
+            logger.warning("%s could not be given an actor: %s", route.bundle_id, error.code)
+            return ToolOutcome("not_connected", executed="no", text="it could not be started")
+        call.handed_over = True
+        left = call.remaining(self.now())
+        again = msgspec.structs.replace(ask, timeout=left)
+        return await self.ask(target, again, timeout=left + self._settings.answer_grace)
 
     async def _transform(self, result: bytes, call: Call, route: Route, message: RunTool) -> bytes:
         """The result with what its script made of it, or as it was when the script did not get that far."""

@@ -16,6 +16,7 @@ import msgspec
 
 from ...wire.messages.tools import ServerTools, ToolPolicy
 from ...wire.names import exposed_name, is_forbidden
+from . import lazy
 from .listing import ListedTool, read_listing
 from .meta_merge import configured, declared, merged, wire_meta
 from .shrink import ListedEntry, fit_tools
@@ -26,7 +27,8 @@ _REMEMBERED_NAMES = 10_000
 class Route(msgspec.Struct, frozen=True):
     """Where an exposed name leads.
 
-    `config` is the ToolMeta of the configured layers, the only one that guards execution (W-META-17).
+    `config` is the ToolMeta of the configured layers, the only one that guards execution (W-META-17). A `lazy` one may
+    have to wake its server.
     """
 
     exposed: str
@@ -37,6 +39,7 @@ class Route(msgspec.Struct, frozen=True):
     config: dict[str, Any] | None = None
     vrl: str | None = None
     repeatable: bool = False
+    lazy: bool = False
 
     @property
     def auto_apply(self) -> bool:
@@ -76,6 +79,7 @@ class Catalogue:
     Attributes:
         tools: The JSON array of SMCPTool.
         notes: Diagnostics of what was set aside, hidden or left out; they name no values.
+        has_lazy: Whether there are tools that are searched for in place of being listed (F-68).
     """
 
     def __init__(self) -> None:
@@ -84,6 +88,8 @@ class Catalogue:
         self._routes: dict[str, Route] = {}
         self._refused: dict[str, Refused] = {}
         self._lost: dict[str, Lost] = {}
+        self._entries: dict[str, ListedEntry] = {}
+        self.has_lazy = False
         self._parts: dict[str, _Part] = {}
         self._seen: dict[str, dict[str, Route]] = {}
 
@@ -100,6 +106,14 @@ class Catalogue:
     def find(self, exposed: str) -> Route | Refused | Lost | None:
         """What stands behind a whole name (W-EXP-3); `None` for one that was never listed or was removed."""
         return self._routes.get(exposed) or self._refused.get(exposed) or self._lost.get(exposed)
+
+    def definition(self, exposed: str) -> ListedEntry:
+        """A callable tool as it is, or would be, listed."""
+        return self._entries[exposed]
+
+    def unlisted(self) -> Iterator[ListedEntry]:
+        """Callable tools that are searched for, by name."""
+        return (self._entries[exposed] for exposed in sorted(self._routes) if self._routes[exposed].lazy)
 
 
 def build(servers: Sequence[ServerTools], previous: Catalogue, budget: int) -> Catalogue:
@@ -125,6 +139,7 @@ def build(servers: Sequence[ServerTools], previous: Catalogue, budget: int) -> C
             catalogue._refused.setdefault(exposed, Refused(bundle_id))
         if server.policy.disabled:
             continue
+        catalogue.has_lazy = catalogue.has_lazy or server.policy.lazy
         for tool in part.tools:
             exposed = tool.route.exposed
             if tool.forbidden:
@@ -135,12 +150,17 @@ def build(servers: Sequence[ServerTools], previous: Catalogue, budget: int) -> C
                 )
                 continue
             owners[exposed] = bundle_id
-            if server.connected:
+            if server.connected or server.policy.lazy:
                 catalogue._routes[exposed] = tool.route
-                entries.append(tool.entry)
+                catalogue._entries[exposed] = tool.entry
             else:
                 catalogue._lost[exposed] = Lost(bundle_id)
-    catalogue.tools, left_out = fit_tools(sorted(entries, key=lambda entry: entry.exposed), budget)
+            if server.connected and not server.policy.lazy:
+                entries.append(tool.entry)
+    if catalogue.has_lazy:
+        entries.extend(lazy.entries())
+    entries.sort(key=lambda entry: entry.exposed)
+    catalogue.tools, left_out = fit_tools(entries, budget, spared=lazy.OWNER)
     catalogue.notes = (*notes, *left_out)
     return catalogue
 
@@ -168,6 +188,7 @@ def _part(server: ServerTools, previous: Catalogue) -> _Part:
             config=config,
             vrl=policy.vrl,
             repeatable=tool.repeatable,
+            lazy=policy.lazy,
         )
         meta = wire_meta(tool.native_meta or {}, tool.annotations, merged(config, declaration))
         hidden = is_forbidden(forbidden, policy.bundle_id, tool.name, alias)

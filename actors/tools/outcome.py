@@ -87,6 +87,7 @@ def state_text(status: ServerStatus | None, now: float) -> str:
 
 
 _STATES = {
+    "idle": "starting",
     "queued": "starting",
     "starting": "starting",
     "ready": "starting",

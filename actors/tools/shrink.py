@@ -27,8 +27,14 @@ class ListedEntry(msgspec.Struct, frozen=True):
     meta: dict[str, Any]
 
 
-def fit_tools(entries: Sequence[ListedEntry], budget: int) -> tuple[bytes, tuple[str, ...]]:
-    """The JSON array of the entries in their order within `budget` bytes, and a note per server that paid for it."""
+def fit_tools(
+    entries: Sequence[ListedEntry], budget: int, *, spared: str | None = None
+) -> tuple[bytes, tuple[str, ...]]:
+    """The JSON array of the entries in their order within `budget` bytes, and a note per server that paid for it.
+
+    Args:
+        spared: A bundle_id that never pays.
+    """
     bodies = [_encode(entry) for entry in entries]
     total = 2 + sum(map(len, bodies)) + max(0, len(bodies) - 1)
     if total <= budget:
@@ -37,6 +43,7 @@ def fit_tools(entries: Sequence[ListedEntry], budget: int) -> tuple[bytes, tuple
     payers: dict[str, _Payer] = {}
     for position, (entry, body) in enumerate(zip(entries, bodies, strict=True)):
         payers.setdefault(entry.bundle_id, _Payer()).add(position, entry, len(body))
+    payers.pop(spared or "", None)
     ranking = [(-payer.size, bundle_id) for bundle_id, payer in payers.items()]
     heapq.heapify(ranking)
     while total > budget and ranking:

@@ -40,12 +40,16 @@ class ReconnectPolicy(Record):
 
 
 class CallLimits(Record):
-    """Bulkhead and deadlines of one server (DEC-7, DEC-10, DEC-11). `idle_timeout` in seconds, `None` for off."""
+    """Bulkhead and deadlines of one server (DEC-7, DEC-10, DEC-11). Times in seconds, `None` for off.
+
+    `idle_stop` is how long a lazy server stays up without a call; a server that is not lazy has none (F-68).
+    """
 
     max_in_flight: int = 32
     max_queued: int = 256
     idle_timeout: float | None = None
     retry_safe_tools: bool = False
+    idle_stop: float | None = None
 
 
 class OAuthPlan(Record):
@@ -105,7 +109,7 @@ class LaunchPlan(Record):
 class ServerStatus(Record):
     """Public status of one server (R-MCP-24, R-LIFE-23, DEC-1). Instants are Unix seconds.
 
-    `phase` is the state of the supervision table: stopped, queued, starting, ready, unhealthy,
+    `phase` is the state of the supervision table: stopped, idle, queued, starting, ready, unhealthy,
     backing_off, parked or stopping. `reason` is the innermost cause, redacted.
     """
 
@@ -154,6 +158,12 @@ class StartServer(Ask[ServerStatus]):
     lane = "control"
 
 
+class StandBy(Ask[ServerStatus]):
+    """Wants a lazy server, and has it started by the first call of a tool; one that is up, or on its way, stays so."""
+
+    lane = "control"
+
+
 class StopServer(Ask[ServerStatus]):
     """Stops the server: drains calls for at most `drain` seconds, then ends its process tree (R-MCP-26, DEC-13)."""
 
@@ -183,7 +193,8 @@ class GetServerStatus(Ask[ServerStatus]):
 class CallTool(Ask[ToolOutcome]):
     """Calls one tool by its original name. `arguments` is a JSON object; `timeout` in seconds from now.
 
-    `repeatable` says that the server annotated the tool read-only or idempotent (DEC-10).
+    `repeatable` says that the server annotated the tool read-only or idempotent (DEC-10). With `wake` a server that
+    stands by is started, and one that is starting is waited for, within the limit of the call (F-68).
     """
 
     tool: str
@@ -191,6 +202,7 @@ class CallTool(Ask[ToolOutcome]):
     timeout: float
     req_id: str = ""
     repeatable: bool = False
+    wake: bool = False
 
 
 class ResourcesPage(Record):

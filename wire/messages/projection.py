@@ -161,6 +161,15 @@ class ControlServer(Ask[ServerStatus]):
     action: Literal["start", "stop", "restart"]
 
 
+class SeatServer(Ask[None]):
+    """Sees to it that a lazy server has its actor, which the call that comes next starts it by (F-68).
+
+    A server that is not wanted gets none, which is no error. Raises what became of an actor that did not start.
+    """
+
+    bundle_id: str
+
+
 class HaltServers(Ask[None]):
     """Ends all servers side by side, each with at most `drain` seconds for its calls; no start is let in afterwards.
 

@@ -11,7 +11,8 @@ from ..message import Ask, Fact, Record, Tell
 class ToolPolicy(Record):
     """The part of one server's configuration that decides its tools (W-META, W-EXP, R-MCP-12…18).
 
-    `capacity` is how many calls the server takes at once, in work and queued together (DEC-7).
+    `capacity` is how many calls the server takes at once, in work and queued together (DEC-7). Tools of a `lazy` one
+    are searched for in place of being listed, and can be called while it is not connected (F-68).
     """
 
     bundle_id: str
@@ -22,6 +23,7 @@ class ToolPolicy(Record):
     default_tool_meta: dict[str, Any] | None = None
     vrl: str | None = None
     capacity: int = 288
+    lazy: bool = False
 
 
 class ServerTools(Record):
@@ -70,13 +72,17 @@ class ToolAnswer(Record):
 
 
 class RunTool(Ask[ToolAnswer]):
-    """One `client:tool_call`: exposed name, `params` as JSON object, `timeout` in whole seconds (W-CALL-4)."""
+    """One `client:tool_call`: exposed name, `params` as JSON object, `timeout` in whole seconds (W-CALL-4).
+
+    `indirect` marks a call that came through the tool for calling unlisted ones, and is unwrapped (F-68).
+    """
 
     req_id: str
     tool_name: str
     params: Attachment
     timeout: int
     agent: str = ""
+    indirect: bool = False
 
 
 class CancelTool(Tell):

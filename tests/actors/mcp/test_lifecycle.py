@@ -18,6 +18,7 @@ from smcp_runtime.actors.mcp.lifecycle import (
     Lifecycle,
     Lost,
     Placed,
+    Rest,
     Restart,
     Start,
     Started,
@@ -50,6 +51,7 @@ def in_state(state: State, **policy: Any) -> Lifecycle:
     table = lifecycle(**policy)
     ways: dict[State, list[Event]] = {
         "stopped": [],
+        "idle": [Rest()],
         "queued": [Start()],
         "starting": [Start(), Placed()],
         "ready": [Start(), Placed(), Started()],
@@ -78,6 +80,12 @@ BEGIN: list[Event] = [Begin()]
         ("stopped", Restart(), "queued", BEGIN),
         ("stopped", Stop(), "stopped", []),
         ("stopped", Tick(), "stopped", []),
+        ("stopped", Rest(), "idle", []),
+        ("idle", Start(), "queued", BEGIN),
+        ("idle", Restart(), "queued", BEGIN),
+        ("idle", Stop(), "stopped", []),
+        ("idle", Rest(), "idle", []),
+        ("idle", Tick(), "idle", []),
         ("queued", Start(), "queued", []),
         ("queued", Restart(), "queued", []),
         ("queued", Stop(), "stopping", CUT),
@@ -96,6 +104,7 @@ BEGIN: list[Event] = [Begin()]
         ("ready", Lost(PASSING), "unhealthy", GIVE_UP),
         ("ready", Closed(), "backing_off", [Withdraw()]),
         ("ready", Tick(), "ready", []),
+        ("ready", Rest(), "ready", []),
         ("unhealthy", Start(), "unhealthy", []),
         ("unhealthy", Restart(), "unhealthy", []),
         ("unhealthy", Stop(), "stopping", []),
@@ -132,6 +141,7 @@ def test_every_row_of_the_table_stands_in_the_list_above() -> None:
     ("state", "connection", "wanted"),
     [
         ("stopped", "disconnected", False),
+        ("idle", "disconnected", True),
         ("queued", "connecting", True),
         ("starting", "connecting", True),
         ("ready", "connected", True),
@@ -318,6 +328,54 @@ class TestWishes:
         assert table.cause is None
 
 
+@spec("F-68")
+class TestIdling:
+    """A lazy server ends when nobody has used it for long enough, and stays wanted."""
+
+    @staticmethod
+    def ready(**policy: Any) -> Lifecycle:
+        table = in_state("ready", **policy)
+        table.idle_after = 300.0
+        return table
+
+    def test_it_ends_when_its_time_is_over_and_not_before(self) -> None:
+        table = self.ready()
+        assert table.handle(Tick(), 309.9) == []
+        assert table.handle(Tick(), 310.0) == [End(drain=True)], "what it listed is not withdrawn"
+        assert (table.state, table.wanted) == ("stopping", True)
+        assert table.handle(Closed(), 311.0) == []
+        assert (table.state, table.wanted, table.connection, table.wake_at) == ("idle", True, "disconnected", None)
+
+    def test_it_never_ends_in_use_and_its_time_begins_anew_after_it(self) -> None:
+        table = self.ready(stable_after=0.0)
+        table.used()
+        assert (table.wake_at, table.handle(Tick(), 5000.0)) == (None, [])
+        table.unused(5000.0)
+        assert table.wake_at == 5300.0
+
+    def test_what_comes_first_wakes_it_the_end_of_its_time_or_that_it_is_stable(self) -> None:
+        assert self.ready(stable_after=60.0).wake_at == 70.0
+        assert self.ready(stable_after=900.0).wake_at == 310.0
+
+    def test_a_server_that_is_not_lazy_never_idles(self) -> None:
+        table = in_state("ready")
+        assert table.handle(Tick(), 1e9) == []
+        assert table.state == "ready"
+
+    def test_one_that_is_needed_while_it_ends_begins_again(self) -> None:
+        table = self.ready()
+        table.handle(Tick(), 310.0)
+        table.handle(Start(), 310.1)
+        assert table.handle(Closed(), 311.0) == BEGIN
+
+    def test_one_that_is_stopped_by_hand_while_it_ends_is_stopped(self) -> None:
+        table = self.ready()
+        table.handle(Tick(), 310.0)
+        table.handle(Stop(), 310.1)
+        table.handle(Closed(), 311.0)
+        assert (table.state, table.wanted) == ("stopped", False)
+
+
 class AnySequence(RuleBasedStateMachine):
     """A table in front of a world that obeys: lives begin and end as ordered, in any order events can come."""
 
@@ -346,7 +404,7 @@ class AnySequence(RuleBasedStateMachine):
         self.now += seconds
         self.send(Tick())
 
-    @rule(event=st.sampled_from([Start(), Stop(), Restart()]))
+    @rule(event=st.sampled_from([Start(), Stop(), Restart(), Rest()]))
     def somebody_wants(self, event: Event) -> None:
         self.send(event)
 

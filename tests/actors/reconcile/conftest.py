@@ -32,6 +32,7 @@ from smcp_runtime.wire.messages.mcp import (
     RestartServer,
     ServerStatus,
     ServerStatusChanged,
+    StandBy,
     StartServer,
     StopServer,
     ToolsListed,
@@ -74,6 +75,15 @@ class StubServer(Actor):
             return self.said
         self.tasks.start_soon(self._run)
         return self.report("connecting", "starting")
+
+    @handler
+    def stand_by(self, _: StandBy) -> ServerStatus:
+        self.world.orders.append(("stand by", self.bundle_id))
+        return self.said if self.connected else self.report("disconnected", "idle", reason="idle")
+
+    def doze(self) -> None:
+        self.connected = False
+        self.report("disconnected", "idle", reason="idle")
 
     @handler(concurrent=16)
     async def restart(self, _: RestartServer) -> ServerStatus:

@@ -52,6 +52,14 @@ def test_a_null_idle_timeout_of_a_stronger_layer_switches_it_off() -> None:
     assert settle([layer(idle_timeout_secs=None), layer(idle_timeout_secs=3)]).limits.idle_timeout is None
 
 
+@spec("F-68")
+def test_only_a_lazy_server_is_stopped_when_it_idles() -> None:
+    assert settle([layer(idle_stop_secs=9)]).limits.idle_stop is None
+    assert settle([layer(lazy=True)]).limits.idle_stop == 300.0
+    assert settle([layer(lazy=True), layer(idle_stop_secs=9)]).limits.idle_stop == 9.0
+    assert not settle([layer(lazy=False), layer(lazy=True)]).is_lazy
+
+
 def test_a_probe_never_outlasts_its_interval_across_layers() -> None:
     assert settle([layer(health_check={"interval_secs": 2})]).health.timeout == 2.0
 
@@ -71,6 +79,8 @@ def test_a_probe_never_outlasts_its_interval_across_layers() -> None:
         ("reconnect", {"stable_after_secs": True}, "g.stable_after_secs"),
         ("limits", {"max_in_flight": 0}, "g.max_in_flight"),
         ("limits", {"idle_timeout_secs": 0}, "g.idle_timeout_secs"),
+        ("limits", {"lazy": "yes"}, "g.lazy"),
+        ("limits", {"idle_stop_secs": 0}, "g.idle_stop_secs"),
         ("limits", {"placement": "moon"}, "g.placement"),
         ("limits", {"surprise": 1}, "g.surprise"),
     ],

@@ -11,7 +11,8 @@ from smcp_runtime.actors.reconcile.policies import Placement, ServerPolicies
 from smcp_runtime.actors.reconcile.server_entry import read_entry
 from smcp_runtime.actors.reconcile.server_facts import ServerFacts
 from smcp_runtime.actors.reconcile.server_set import SetEntry
-from smcp_runtime.actors.reconcile.slices import resource_slice
+from smcp_runtime.actors.reconcile.slices import resource_slice, tool_slice
+from smcp_runtime.wire.messages.mcp import CallLimits
 
 spec = pytest.mark.spec
 
@@ -46,3 +47,13 @@ class TestIsLocal:
     def test_nothing_that_a_worker_elsewhere_hosts_is(self) -> None:
         assert not is_local("external", command="c")
         assert not is_local("external", url="http://127.0.0.1:1/mcp")
+
+
+@spec("F-68")
+def test_a_lazy_server_is_asked_for_tools_alone() -> None:
+    entry = read_entry({"name": "s", "command": "c"}, "e", Findings())
+    assert entry is not None
+    servers, lazy = {"s": SetEntry(entry, "embed", "e")}, {"s": ServerPolicies(limits=CallLimits(idle_stop=300.0))}
+    assert resource_slice(servers, ServerFacts(), ["s"], lazy) == ()
+    (tools,) = tool_slice(servers, ServerFacts(), lazy)
+    assert tools.policy.lazy
