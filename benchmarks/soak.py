@@ -486,7 +486,10 @@ def summary(soak: Soak, stage: Stage, report: dict[str, Any], gauges: list[Gauge
         "warm_up": warm,
         "longest_pause": soak.longest_pause,
         "complaints": stage.complaints(),
-        "unready": [name for name, phase in report["phases"].items() if phase != "ready"],
+        "unready": [
+            *(name for name, phase in report["phases"].items() if phase != "ready"),
+            *(() if report["joined"] else [report["state"]]),
+        ],
     }
 
 

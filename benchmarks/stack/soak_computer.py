@@ -65,7 +65,8 @@ class Ordered:
         samples = await self.computer.operations.samples()
         counted = ("smcp_actor_restarts_total", "smcp_mcp_server_reconnects_total", "smcp_link_reconnects_total")
         return {
-            "state": seen.state,
+            "state": f"{seen.state}, link {seen.link.phase}, {seen.link_failure or 'no failure'}",
+            "joined": seen.phase == "joined_office",
             "pids": {server.bundle_id: server.pid for server in seen.servers},
             "phases": {server.bundle_id: server.phase for server in seen.servers},
             "actors": {actor.address: actor.state for actor in seen.actors},
