@@ -67,7 +67,7 @@ class SocketActor(Actor):
 
     Args:
         auth: Credentials, or where to get them; asked at every handshake (W-AUTH-8).
-        wish: Where an earlier life of this actor was.
+        wish: Where an earlier life of this actor was; nowhere once this one is back there.
         changes: Numbers of `LinkChanged`, shared by all lives of this actor.
     """
 
@@ -199,7 +199,9 @@ class SocketActor(Actor):
                     if wait is None:
                         raise
                     await anyio.sleep(wait)
+            self._wish = Wish()
         except SmcpError as error:
+            self._wish = Wish()
             logger.error("not back at the Server: %s", error)
             self._publish(self._membership.phase, error=error)
 
@@ -236,9 +238,9 @@ class SocketActor(Actor):
 
     def _publish(self, phase: LinkPhase, *, restored: bool = False, error: SmcpError | None = None) -> None:
         self._change = next(self._changes)
-        office = self._link.office if self._link is not None else None
-        generation = self._link.generation if self._link is not None else 0
-        failure = to_failure(error) if error is not None else None
+        link, failure = self._link, None if error is None else to_failure(error)
+        office, generation = (None, 0) if link is None else (link.office, link.generation)
+        phase, office = self._wish.upheld(phase, office)
         self.publish(LinkChanged(self._change, phase, generation, office, restored, failure))
 
     def _status(self) -> LinkStatus:

@@ -28,6 +28,15 @@ class Wish(msgspec.Struct, frozen=True):
     target: LinkTarget | None = None
     office: str | None = None
 
+    def upheld(self, phase: LinkPhase, office: str | None) -> tuple[LinkPhase, str | None]:
+        """Phase and office as a life tells them that returns to this wish.
+
+        A try that failed, or has not come to the office yet, ends no wish: another one follows.
+        """
+        if self.target is None:
+            return phase, office
+        return "connecting" if phase == "offline" else phase, office or self.office
+
 
 class Standing:
     """Phase of the link, the wish behind it, and why it was lost.
