@@ -28,22 +28,24 @@ from .actors.computer.crew import RECONCILE, SOCKET, STATUS_LIMIT, Crew
 from .actors.computer.documents import Documents
 from .actors.computer.manage import Manage, given, partial_failure
 from .actors.computer.veto import refuse_vetoed
-from .actors.reconcile import directories
-from .actors.reconcile.computer_config import (
+from .actors.reconcile.config import directories
+from .actors.reconcile.config.computer_config import (
     ComputerConfig,
     Connection,
     ParsedConfig,
     canonical,
     parse_computer_config,
 )
+from .actors.reconcile.config.options import RuntimeOptions, settle
 from .actors.reconcile.held import Held
-from .actors.reconcile.options import RuntimeOptions, settle
 from .actors.socket.credentials import Credentials
 from .wire.errors import ConfigValidationError, Finding, ShutdownError
 from .wire.messages.mcp import ServerStatus
 from .wire.messages.projection import ChangeResult, ControlServer, MountServer, SyncConfig, UnmountServer
 from .wire.messages.skills import GetSkillStatus, SkillStatus
 from .wire.messages.socket import Connect, Join, Leave, LinkTarget
+
+__all__ = ["Computer", "ComputerConfig", "RuntimeOptions"]
 
 R = TypeVar("R")
 

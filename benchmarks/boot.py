@@ -27,7 +27,7 @@ import json, sys, time
 begun = time.perf_counter()
 import anyio
 from smcp_runtime.runtime import Computer
-from smcp_runtime.actors.reconcile.options import RuntimeOptions
+from smcp_runtime.actors.reconcile.config.options import RuntimeOptions
 anyio.run(anyio.sleep, 0)  # anyio imports its event loop at the first use
 imported, spent = time.perf_counter(), time.process_time()
 async def main():

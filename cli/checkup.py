@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from ..actors.reconcile.directories import Directories
+from ..actors.reconcile.config.directories import Directories
 from ..actors.reconcile.server_set import SetEntry
 from ..wire.protocol import PROTOCOL_VERSION
 

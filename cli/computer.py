@@ -13,7 +13,7 @@ from .options import AuthEnv, Json, SocketioPath, auth_from, secret_from
 from .output import Output
 
 if TYPE_CHECKING:
-    from ..actors.reconcile.options import RuntimeOptions
+    from ..actors.reconcile.config.options import RuntimeOptions
     from ..runtime import Computer
     from ..wire.lifecycle import State
 
@@ -171,7 +171,7 @@ class Sources(NamedTuple):
         Args:
             ask: Ask whoever sits at the terminal for values and approvals, if there is a terminal.
         """
-        from ..actors.reconcile.options import RuntimeOptions  # noqa: PLC0415 - heavier than all `--help` needs
+        from ..actors.reconcile.config.options import RuntimeOptions  # noqa: PLC0415 - heavier than all `--help` needs
         from .asking import terminal  # noqa: PLC0415
 
         asked = terminal() if ask else None

@@ -63,7 +63,7 @@ async def _show(output: Output, agent: Any) -> int:
 
 def _options(folder: str) -> Any:
     """Options under which everything happens in `folder`: what is the user's is neither read nor written."""
-    from ..actors.reconcile.options import RuntimeOptions  # noqa: PLC0415
+    from ..actors.reconcile.config.options import RuntimeOptions  # noqa: PLC0415
 
     return RuntimeOptions(
         home=os.path.join(folder, "home"),

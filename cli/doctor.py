@@ -37,7 +37,7 @@ def doctor(
     sources.read(output)
 
     async def work() -> int:
-        from ..actors.reconcile.directories import resolve  # noqa: PLC0415 - heavier than all that `--help` needs
+        from ..actors.reconcile.config.directories import resolve  # noqa: PLC0415 - heavier than all that `--help` needs
         from . import checkup  # noqa: PLC0415
         from .plan import planned_servers  # noqa: PLC0415
 

@@ -131,8 +131,8 @@ async def undefine(work: Work, input_id: InputId) -> None:
 
 async def _candidate(view: dict[str, Any]) -> object:
     """The value: what whoever sits there answers, or the first line of a pipe."""
-    from ..actors.reconcile.defining import read_definition  # noqa: PLC0415
-    from ..actors.reconcile.resolution import ValueRequest  # noqa: PLC0415
+    from ..actors.reconcile.management.defining import read_definition  # noqa: PLC0415
+    from ..actors.reconcile.rendering.resolution import ValueRequest  # noqa: PLC0415
     from ..actors.reconcile.values.prompting import picked, question_for  # noqa: PLC0415
     from ..wire.errors import MissingInputError  # noqa: PLC0415
     from .asking import terminal  # noqa: PLC0415

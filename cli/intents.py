@@ -12,14 +12,14 @@ from typing import Any
 import anyio.from_thread
 
 from ..actors.reconcile.composition import Picture
-from ..actors.reconcile.computer_config import ComputerConfig
-from ..actors.reconcile.defining import define, read_definition, undefine
-from ..actors.reconcile.input_views import supplied_by, views_of
-from ..actors.reconcile.inputs import is_secret
+from ..actors.reconcile.config.computer_config import ComputerConfig
+from ..actors.reconcile.config.inputs import is_secret
+from ..actors.reconcile.config.options import RuntimeOptions
 from ..actors.reconcile.loading import load_all, places_for, settings_of
-from ..actors.reconcile.operations import answered, changed_settings, outcome_of_settings, shown_settings
-from ..actors.reconcile.options import RuntimeOptions
-from ..actors.reconcile.preview import preview
+from ..actors.reconcile.management.defining import define, read_definition, undefine
+from ..actors.reconcile.management.input_views import supplied_by, views_of
+from ..actors.reconcile.management.operations import answered, changed_settings, outcome_of_settings, shown_settings
+from ..actors.reconcile.management.preview import preview
 from ..actors.reconcile.values.chain import stores_of
 from ..actors.reconcile.values.secret_store import nowhere_to_keep
 from ..wire.base import to_json

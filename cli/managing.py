@@ -21,7 +21,7 @@ from .options import Json
 from .output import Output
 
 if TYPE_CHECKING:
-    from ..actors.reconcile.options import RuntimeOptions
+    from ..actors.reconcile.config.options import RuntimeOptions
     from ..actors.reconcile.scopes.places import Places
     from .control import Door
 
@@ -59,7 +59,7 @@ class Work:
         """
         import anyio.to_thread  # noqa: PLC0415 - heavier than all that `--help` needs
 
-        from ..actors.reconcile.json_text import half_character  # noqa: PLC0415
+        from ..actors.reconcile.config.json_text import half_character  # noqa: PLC0415
         from .control import managed  # noqa: PLC0415
         from .offline import Offline  # noqa: PLC0415
         from .steps import Steps  # noqa: PLC0415
@@ -173,8 +173,8 @@ def command(
 
 def home_of(home: str | None) -> Path:
     """The home that a command means."""
-    from ..actors.reconcile import directories  # noqa: PLC0415
-    from ..actors.reconcile.options import RuntimeOptions, settle  # noqa: PLC0415
+    from ..actors.reconcile.config import directories  # noqa: PLC0415
+    from ..actors.reconcile.config.options import RuntimeOptions, settle  # noqa: PLC0415
 
     return directories.resolve(settle(RuntimeOptions(home=home))[0]).home
 
@@ -205,8 +205,8 @@ def meant_by(found: Mapping[str, Door], name: str | None, project: Path | None, 
 
 
 async def _begun(output: Output, sources: Sources, computer: str | None, *, running: bool, strictly: bool) -> Work:
-    from ..actors.reconcile import directories  # noqa: PLC0415
-    from ..actors.reconcile.options import settle  # noqa: PLC0415
+    from ..actors.reconcile.config import directories  # noqa: PLC0415
+    from ..actors.reconcile.config.options import settle  # noqa: PLC0415
     from ..wire.errors import NetworkError  # noqa: PLC0415
     from .control import doors  # noqa: PLC0415
 

@@ -19,14 +19,14 @@ from ..actors.plugins.recycling import reclaimed
 from ..actors.plugins.site import Report, Site, nobody, site_of
 from ..actors.plugins.standing import standing_catalogs
 from ..actors.plugins.views import marketplace_views, plugin_views
-from ..actors.reconcile.computer_config import ComputerConfig
-from ..actors.reconcile.declaring import declare, read_declared
+from ..actors.reconcile.config.computer_config import ComputerConfig
+from ..actors.reconcile.config.options import RuntimeOptions
 from ..actors.reconcile.loading import load_all, settings_of
-from ..actors.reconcile.options import RuntimeOptions
-from ..actors.reconcile.preview import preview
+from ..actors.reconcile.management.declaring import declare, read_declared
+from ..actors.reconcile.management.preview import preview
+from ..actors.reconcile.management.server_desk import server_views
+from ..actors.reconcile.management.server_files import remove, switch
 from ..actors.reconcile.scopes.settings import Settings
-from ..actors.reconcile.server_desk import server_views
-from ..actors.reconcile.server_files import remove, switch
 from ..actors.skills.discover import scan_plugins, scan_roots
 from ..actors.skills.forbidden import ForbiddenNames
 from ..wire.errors import ConfigValidationError, ConflictError, PartialFailureError

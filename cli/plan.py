@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..actors.reconcile.composition import Picture
-from ..actors.reconcile.computer_config import ComputerConfig
-from ..actors.reconcile.config_projection import project_server
-from ..actors.reconcile.findings import render
-from ..actors.reconcile.input_views import referring
-from ..actors.reconcile.inputs import kind_of, project
-from ..actors.reconcile.options import RuntimeOptions, settle
-from ..actors.reconcile.preview import Preview, preview, variables_for
+from ..actors.reconcile.config.computer_config import ComputerConfig
+from ..actors.reconcile.config.config_projection import project_server
+from ..actors.reconcile.config.findings import render
+from ..actors.reconcile.config.inputs import kind_of, project
+from ..actors.reconcile.config.options import RuntimeOptions, settle
+from ..actors.reconcile.management.input_views import referring
+from ..actors.reconcile.management.preview import Preview, preview, variables_for
 from ..actors.reconcile.server_set import SetEntry
 from ..wire.protocol import NAME_SEPARATOR
 from .exit_status import SUCCESS, USAGE

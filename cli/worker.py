@@ -34,11 +34,11 @@ def worker(
     output = Output()
 
     async def work() -> int:
-        from ..actors.mcp.process_record import ProcessRecords  # noqa: PLC0415 - heavier than all that `--help` needs
+        from ..actors.mcp.transports.process_record import ProcessRecords  # noqa: PLC0415 - heavier than all that `--help` needs
         from ..actors.placement.external import Volunteer  # noqa: PLC0415
         from ..actors.placement.terms import Terms  # noqa: PLC0415
-        from ..actors.reconcile import directories  # noqa: PLC0415
-        from ..actors.reconcile.options import RuntimeOptions  # noqa: PLC0415
+        from ..actors.reconcile.config import directories  # noqa: PLC0415
+        from ..actors.reconcile.config.options import RuntimeOptions  # noqa: PLC0415
         from ..wire.errors import NetworkError, NodeRefused  # noqa: PLC0415
         from .running import stop_signal  # noqa: PLC0415
 

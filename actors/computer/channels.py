@@ -15,9 +15,9 @@ from ..blobs import BlobActor, BlobSettings, UploadLimits
 from ..desktop import DesktopActor
 from ..finder import FinderActor, FinderSettings, Resolver
 from ..kernel import ChildSpec
-from ..reconcile.directories import Directories, home_of_user, resolve
+from ..reconcile.config.directories import Directories, home_of_user, resolve
+from ..reconcile.config.options import RuntimeOptions
 from ..reconcile.held import Held
-from ..reconcile.options import RuntimeOptions
 from ..skills.actor import SkillActor
 from ..skills.projection import LastList
 from ..skills.settings import SkillSettings

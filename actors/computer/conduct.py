@@ -21,8 +21,8 @@ from ...wire.messages.plugins import WorkMoved
 from ...wire.redaction import Redaction
 from ..kernel.turns import Turns
 from ..ops.operations import Operations
-from ..reconcile.computer_config import ComputerConfig, ParsedConfig
-from ..reconcile.findings import render
+from ..reconcile.config.computer_config import ComputerConfig, ParsedConfig
+from ..reconcile.config.findings import render
 from .bulletin import Bulletin, Listener
 from .crew import RECONCILE, Crew, CrewView
 from .veto import Hook, refuse_vetoed

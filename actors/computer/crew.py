@@ -32,14 +32,14 @@ from ..mcp.oauth.credentials import authorizer
 from ..mcp.oauth.vault import Vault
 from ..ops.actor import OpsActor
 from ..ops.operations import Operations
-from ..reconcile import directories
 from ..reconcile.actor import ReconcileActor
+from ..reconcile.commits.overview import Overview
+from ..reconcile.config import directories
+from ..reconcile.config.options import RuntimeOptions
 from ..reconcile.files.atomic import make_private_directory
 from ..reconcile.held import Held
-from ..reconcile.keeper import address_of, bundle_id_of
 from ..reconcile.loading import load_all, settings_of
-from ..reconcile.options import RuntimeOptions
-from ..reconcile.overview import Overview
+from ..reconcile.running.keeper import address_of, bundle_id_of
 from ..reconcile.values.chain import token_store_of
 from ..socket.actor import SocketActor
 from ..socket.credentials import Credentials

@@ -14,12 +14,12 @@ from ..kernel.house import House
 from ..mcp.actor import McpSupervisor
 from ..mcp.oauth.credentials import credentials_from
 from ..mcp.oauth.vault import Vault
-from ..mcp.opener import Opener
-from ..mcp.process_record import ProcessRecords
+from ..mcp.transports.opener import Opener
+from ..mcp.transports.process_record import ProcessRecords
 from ..ops.operations import Operations
 from ..placement.keeper import STOP_TIMEOUT, PlacedServers
-from ..reconcile import directories
-from ..reconcile.options import RuntimeOptions
+from ..reconcile.config import directories
+from ..reconcile.config.options import RuntimeOptions
 
 if TYPE_CHECKING:
     from ..placement.elsewhere import Elsewhere

@@ -47,10 +47,15 @@ from ...wire.payload import capability_missing, mcp_server_not_found
 from ...wire.resources import list_digest
 from ..kernel import handler, observer
 from . import resources
-from .alarm import Alarm
 from .calling import Calling
 from .life import Life
-from .lifecycle import (
+from .reading import not_connected
+from .session.adapter import PAGE_LIMIT, Session
+from .session.listing import Kind
+from .session.subscriptions import Wishes, updated_uri
+from .status import Counters, essence, server_status
+from .supervision.alarm import Alarm
+from .supervision.lifecycle import (
     Begin,
     End,
     Event,
@@ -64,12 +69,7 @@ from .lifecycle import (
     Tick,
     Withdraw,
 )
-from .listing import Kind
-from .opener import Opener
-from .reading import not_connected
-from .session import PAGE_LIMIT, Session
-from .status import Counters, essence, server_status
-from .subscriptions import Wishes, updated_uri
+from .transports.opener import Opener
 
 logger = logging.getLogger(__name__)
 

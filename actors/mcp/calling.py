@@ -16,8 +16,8 @@ from ...wire.messages.mcp import CallTool, ServerStatus, ToolOutcome
 from ..kernel import Actor, handler
 from . import outcome
 from .life import Life
-from .lifecycle import Event, Lifecycle, Start, State
 from .status import Counters
+from .supervision.lifecycle import Event, Lifecycle, Start, State
 
 CALLS = 4096
 """Calls this actor holds at once, above whatever the server's own limits allow; the rest wait in the bus."""

@@ -13,10 +13,10 @@ from ...wire import tracing
 from ...wire.codec import Attachment
 from ...wire.messages.mcp import CallLimits, CallTool, ToolOutcome
 from . import outcome
-from .breaker import Breakers
-from .bulkhead import Bulkhead
 from .failures import RequestFailed, TimeLimitReached
-from .session import Session
+from .session.adapter import Session
+from .supervision.breaker import Breakers
+from .supervision.bulkhead import Bulkhead
 
 Place = asyncio.Future[bool]
 """Resolves to whether the call may run: `False` when the server went away first."""

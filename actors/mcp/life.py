@@ -19,19 +19,19 @@ import msgspec
 from ...wire.messages.mcp import LaunchPlan
 from ...wire.redaction import Redaction
 from .calls import Calls
-from .connection import Connection
 from .failures import AuthorizationFailed, ConnectionLost, RequestFailed, StartLimitReached
-from .health import Health
-from .lifecycle import Cause, Closed, Event, Lost, Placed, Started, StartFailed
-from .listing import Kind
-from .lists import Lists
-from .negotiation import HTTP_PATIENCE, STDIO_PATIENCE
-from .opener import Opener
-from .restart_law import backoff
-from .session import Session
-from .start_failure import cause_of
-from .subscriptions import Subscriptions
-from .tail import Tail
+from .session.adapter import Session
+from .session.listing import Kind
+from .session.lists import Lists
+from .session.negotiation import HTTP_PATIENCE, STDIO_PATIENCE
+from .session.subscriptions import Subscriptions
+from .supervision.health import Health
+from .supervision.lifecycle import Cause, Closed, Event, Lost, Placed, Started, StartFailed
+from .supervision.restart_law import backoff
+from .supervision.start_failure import cause_of
+from .transports.connection import Connection
+from .transports.opener import Opener
+from .transports.tail import Tail
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import msgspec
 
 from ...wire.messages.mcp import ServerStatus
 from .life import Life
-from .lifecycle import Lifecycle
+from .supervision.lifecycle import Lifecycle
 
 LIFELESS = ("stopped", "idle", "backing_off", "parked")
 """States in which what is left of a life is only memory."""

@@ -19,9 +19,9 @@ from ...wire.errors import BusError
 from ...wire.messages.placement import GetWorkerReport
 from ..kernel import ChildSpec, Incarnation, Supervisor
 from ..mcp.oauth.vault import Vault
-from ..mcp.process_record import ProcessRecords
+from ..mcp.transports.process_record import ProcessRecords
 from ..ops.view import NodeView
-from ..reconcile.policies import Placement
+from ..reconcile.config.policies import Placement
 from .awaiting import AwaitedLife
 from .hub import ADDRESS, WorkersActor
 from .report import Sum

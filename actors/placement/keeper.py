@@ -14,8 +14,8 @@ import msgspec
 from ...wire.backoff import Backoff
 from ...wire.errors import ConfigValidationError
 from ..kernel import Actor, ChildSpec, Incarnation, RestartPolicy, Supervisor
-from ..reconcile.keeper import address_of
-from ..reconcile.policies import Placement
+from ..reconcile.config.policies import Placement
+from ..reconcile.running.keeper import address_of
 
 STOP_TIMEOUT = 6.0
 """Seconds for the graceful end of an actor, its server included (R-MCP-26)."""

@@ -18,8 +18,8 @@ from contextlib import suppress
 import anyio
 
 from ...wire.errors import StartupError
-from ..mcp.environment import POSIX_BASE
-from ..mcp.exit_watch import watch_exit
+from ..mcp.transports.environment import POSIX_BASE
+from ..mcp.transports.exit_watch import watch_exit
 from . import papers as paperwork
 from .papers import Papers
 

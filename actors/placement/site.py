@@ -20,7 +20,7 @@ from ...wire.envelope import Address, Envelope
 from ...wire.errors import ConfigValidationError
 from ...wire.messages.nodes import NodeDown
 from ..kernel import Perished
-from ..mcp.process_record import ProcessRecords
+from ..mcp.transports.process_record import ProcessRecords
 from .roster import Roster
 
 HUB = "hub"

@@ -24,14 +24,14 @@ from ...wire.redaction import SecretRegistry
 from ..kernel import Actor, handler
 from ..kernel.runner import Runner
 from ..mcp.actor import McpSupervisor
-from ..mcp.connection import Connection
-from ..mcp.dispatcher import NotificationSink
 from ..mcp.oauth.credentials import credentials_from
 from ..mcp.oauth.grant import Grant
 from ..mcp.oauth.vault import read_grant, sealed
-from ..mcp.opener import Opener
-from ..mcp.process_record import ProcessRecords
-from ..mcp.tail import Tail
+from ..mcp.transports.connection import Connection
+from ..mcp.transports.dispatcher import NotificationSink
+from ..mcp.transports.opener import Opener
+from ..mcp.transports.process_record import ProcessRecords
+from ..mcp.transports.tail import Tail
 from .report import rows_of
 from .terms import Terms
 

@@ -14,9 +14,9 @@ import msgspec
 from ...wire.errors import Finding, PolicyError
 from ...wire.messages.skills import PluginSkills
 from ..reconcile.approval.gate import Rules, judge_safety
+from ..reconcile.config.server_entry import ServerEntry
+from ..reconcile.config.server_entry import canonical as canonical_entry
 from ..reconcile.scopes.settings import Settings
-from ..reconcile.server_entry import ServerEntry
-from ..reconcile.server_entry import canonical as canonical_entry
 from ..reconcile.server_set import Layer, SetEntry
 from .bundle import Bundle
 from .recovery import Recovered

@@ -13,13 +13,13 @@ from pathlib import Path
 import msgspec
 
 from ...wire.errors import ConfigValidationError, Finding
-from ..reconcile.declaration import Declaration
+from ..reconcile.config.declaration import Declaration
+from ..reconcile.config.findings import Findings, error_of
+from ..reconcile.config.inputs import Definition, read_inputs
+from ..reconcile.config.json_text import load
+from ..reconcile.config.server_entry import ServerEntry, read_entry
 from ..reconcile.files.atomic import read_file
-from ..reconcile.findings import Findings, error_of
-from ..reconcile.inputs import Definition, read_inputs
-from ..reconcile.json_text import load
-from ..reconcile.scoped_ids import scoped
-from ..reconcile.server_entry import ServerEntry, read_entry
+from ..reconcile.rendering.scoped_ids import scoped
 from .containment import is_inside
 from .ids import PluginId
 from .manifest import PLUGIN_FILE, Entry, PluginManifest, containers_of, read_plugin_manifest, strict_conflict

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from ...wire.errors import ConfigValidationError, Finding, PolicyError, SmcpError
+from ..reconcile.config.findings import Findings
+from ..reconcile.config.json_text import load
 from ..reconcile.files.atomic import make_private_directory, read_file
-from ..reconcile.findings import Findings
-from ..reconcile.json_text import load
 from ..reconcile.scopes.settings import Settings
 from .containment import is_inside
 from .git_urls import local_path

@@ -36,10 +36,10 @@ from ...wire.messages.plugins import (
 from ...wire.messages.projection import ChangeResult
 from ...wire.messages.skills import RescanSkills
 from ..kernel import handler
-from ..reconcile.degradations import Degradations
-from ..reconcile.lanes import Lanes
+from ..reconcile.commits.degradations import Degradations
 from ..reconcile.loading import Loaded, load_again, settings_of, with_plugins
-from ..reconcile.management import Management
+from ..reconcile.management.absorbing import Management
+from ..reconcile.running.lanes import Lanes
 from . import gc, operations
 from .baseline import refuse_denied
 from .catalogs import declarations

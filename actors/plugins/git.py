@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...wire.errors import AuthError, ConfigValidationError, NetworkError, SmcpError, StartupError
-from ..reconcile.masking import mask_url
+from ..reconcile.config.masking import mask_url
 from .git_urls import is_git_url, is_ref, is_sha, over_https, protocols_of, without_password
 from .transfer import Transfer
 from .trees import MAX_BYTES, size_of

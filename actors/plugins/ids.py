@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...wire.errors import ConfigValidationError
-from ..reconcile.settings_fields import is_name
+from ..reconcile.config.settings_fields import is_name
 
 
 class PluginId(NamedTuple):

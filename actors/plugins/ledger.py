@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..reconcile.config.settings_fields import is_name, is_plugin_id
 from ..reconcile.files.derived import read_derived, write_derived
 from ..reconcile.files.lock import locked
-from ..reconcile.settings_fields import is_name, is_plugin_id
 
 LEDGER_FILE = "installed_plugins.json"
 MARKETPLACES_FILE = "known_marketplaces.json"

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from ..reconcile.findings import Findings, item, member
-from ..reconcile.settings_fields import is_name
+from ..reconcile.config.findings import Findings, item, member
+from ..reconcile.config.settings_fields import is_name
 from .containment import path_fault
 from .git_urls import expanded, is_git_url, is_ref, is_repository, is_sha
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from ...wire.errors import AuthError, ConfigValidationError, NetworkError, SmcpError
-from ..reconcile.findings import Findings
+from ..reconcile.config.findings import Findings
 from .bundle import Bundle, read_bundle, read_manifest_of
 from .catalogs import Catalog
 from .containment import resolve_inside

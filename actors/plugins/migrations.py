@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..reconcile.settings_fields import is_name, is_plugin_id
+from ..reconcile.config.settings_fields import is_name, is_plugin_id
 from .git_urls import is_git_url
 
 

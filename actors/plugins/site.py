@@ -12,8 +12,8 @@ import anyio.from_thread
 import msgspec
 
 from ...wire.errors import ConfigValidationError
-from ..reconcile import directories
-from ..reconcile.options import RuntimeOptions
+from ..reconcile.config import directories
+from ..reconcile.config.options import RuntimeOptions
 from ..reconcile.scopes.places import Places, places_of
 from .git import Git
 from .git_urls import is_of_this_machine, local_path

@@ -9,9 +9,9 @@ import msgspec
 
 from ...wire.errors import ConfigValidationError, Finding
 from ...wire.messages.skills import PluginSkills
+from ..reconcile.config.findings import Findings
+from ..reconcile.config.json_text import load
 from ..reconcile.files.atomic import read_file
-from ..reconcile.findings import Findings
-from ..reconcile.json_text import load
 from ..skills.discover import scan_plugin
 from ..skills.forbidden import ForbiddenNames
 from .bundle import SERVERS_FOLDER, read_inputs_of, read_manifest_of, read_servers_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...wire.messages.plugins import MarketplaceView, PluginView
-from ..reconcile.masking import mask_url
+from ..reconcile.config.masking import mask_url
 from ..reconcile.scopes.settings import Settings
 from ..reconcile.server_set import SetEntry
 from .baseline import Baseline

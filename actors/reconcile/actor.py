@@ -37,32 +37,32 @@ from ..plugins.desk import PluginDesk
 from ..plugins.recovery import INSTALL_FIELDS, Recovered
 from ..plugins.site import site_of
 from ..plugins.threads import in_thread
-from .committer import Committer
+from .commits.committer import Committer
+from .commits.degradations import Degradations, degradation_of_error
+from .commits.feeds import feeds
 from .composition import Composition, Picture
-from .computer_config import ComputerConfig, parse_computer_config
-from .degradations import Degradations, degradation_of_error
-from .feeds import feeds
-from .findings import Findings, error_of
-from .following import Following
+from .config.computer_config import ComputerConfig, parse_computer_config
+from .config.findings import Findings, error_of
+from .config.inputs import Definition
+from .config.json_text import load
+from .config.options import RuntimeOptions, unreachable
+from .config.server_entry import ServerEntry, read_entry
 from .held import Held
-from .input_desk import InputDesk
-from .inputs import Definition
-from .json_text import load
-from .keeper import ServerKeeper
-from .lanes import Lanes
 from .loading import Loaded, load_all, places_for, settings_of, with_plugins
-from .management import may_not_run
-from .options import RuntimeOptions, unreachable
+from .management.absorbing import may_not_run
+from .management.input_desk import InputDesk
+from .management.server_desk import ServerDesk
 from .pinning.desk import PinDesk
-from .plan import Plan, plan
-from .rendering import Renderer
-from .resolution import Chain
-from .server_desk import ServerDesk
-from .server_entry import ServerEntry, read_entry
+from .rendering.render import Renderer
+from .rendering.resolution import Chain
+from .running.following import Following
+from .running.keeper import ServerKeeper
+from .running.lanes import Lanes
+from .running.plan import Plan, plan
+from .running.start_gate import StartGate
+from .running.start_outcome import StartOutcomes
+from .running.start_places import StartPlaces
 from .server_set import SetEntry
-from .start_gate import StartGate
-from .start_outcome import StartOutcomes
-from .start_places import StartPlaces
 from .values.chain import chain_of, stores_of
 
 logger = logging.getLogger(__name__)

@@ -14,25 +14,25 @@ from ...wire.errors import ConflictError, Finding
 from ...wire.messages.projection import PendingApproval
 from ...wire.protocol import ACK_BUDGET
 from ..plugins.baseline import Baseline, baseline, cut, needs_trust, overridden
-from . import directories
 from .approval.gate import Rules, gate, rules_of
 from .approval.requests import pending_approvals
-from .committer import Projection
-from .computer_config import ComputerConfig
-from .config_projection import project_config
-from .env_names import collisions
-from .findings import Findings, render
+from .commits.committer import Projection
+from .config import directories
+from .config.computer_config import ComputerConfig
+from .config.config_projection import project_config
+from .config.env_names import collisions
+from .config.findings import Findings, render
+from .config.inputs import Definition
+from .config.options import RuntimeOptions
+from .config.policies import ServerPolicies, read_runtime, settle
+from .config.server_entry import ServerEntry
 from .held import Held
-from .inputs import Definition
 from .layers import embed_layers
 from .loading import Loaded, settings_of
-from .options import RuntimeOptions
-from .policies import ServerPolicies, read_runtime, settle
-from .scoped_ids import Lookup, lookup
+from .rendering.scoped_ids import Lookup, lookup
 from .scopes.registration import register
 from .scopes.settings import Settings
 from .scopes.trust import definer, projected_inputs, visible_inputs
-from .server_entry import ServerEntry
 from .server_set import Layer, SetEntry, refuse_collisions, resolve_inputs, resolve_servers
 
 _FRAME_RESERVE = 1_024

@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 
 from ...wire.redaction import SecretRegistry
-from .candidates import Value
-from .computer_config import ComputerConfig
-from .inputs import Definition
+from .config.computer_config import ComputerConfig
+from .config.inputs import Definition
+from .config.policies import Placement
+from .config.server_entry import ServerEntry
 from .loading import Loaded
 from .pinning.board import Pinboard
-from .policies import Placement
+from .rendering.candidates import Value
+from .running.server_facts import ServerFacts
 from .scopes.settings import Settings
-from .server_entry import ServerEntry
-from .server_facts import ServerFacts
 from .server_set import SetEntry
 
 

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from ...wire.errors import ConfigValidationError, Finding
-from .computer_config import ComputerConfig
-from .declaration import Declaration, read_mcp_file
+from .config.computer_config import ComputerConfig
+from .config.declaration import Declaration, read_mcp_file
+from .config.findings import Findings
+from .config.inputs import Definition
+from .config.json_text import load
+from .config.server_entry import ServerEntry
+from .config.settings_fields import read_settings
 from .files.atomic import read_file
-from .findings import Findings
-from .inputs import Definition
-from .json_text import load
-from .server_entry import ServerEntry
 from .server_set import Layer
-from .settings_fields import read_settings
 
 FOR_THIS_RUN = "mounted"
 """Label of what was mounted and defined for this run alone."""

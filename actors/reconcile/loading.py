@@ -13,11 +13,11 @@ import msgspec
 from ...wire.errors import SmcpError
 from ..plugins.recovery import Recovered, migrate, recover
 from ..plugins.site import Site
-from . import directories
 from .approval.approved import read_approved
-from .computer_config import ComputerConfig
+from .config import directories
+from .config.computer_config import ComputerConfig
+from .config.options import RuntimeOptions
 from .layers import read_flag_files, read_flag_settings
-from .options import RuntimeOptions
 from .scopes.ambient import Ambient, load_ambient
 from .scopes.places import Places, places_of
 from .scopes.settings import Settings, SettingsLayer, embed_settings, merge

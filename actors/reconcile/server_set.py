@@ -12,11 +12,11 @@ from typing import Literal
 
 import msgspec
 
-from .declaration import Declaration
-from .env_names import collisions
-from .findings import Findings
-from .inputs import Definition
-from .server_entry import ServerEntry
+from .config.declaration import Declaration
+from .config.env_names import collisions
+from .config.findings import Findings
+from .config.inputs import Definition
+from .config.server_entry import ServerEntry
 
 Origin = Literal["plugin", "user", "project", "local", "embed", "flag", "policy"]
 PRECEDENCE: tuple[Origin, ...] = ("plugin", "user", "project", "local", "embed", "flag", "policy")

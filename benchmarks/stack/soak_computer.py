@@ -15,7 +15,7 @@ import logging
 import sys
 from typing import Any
 
-from smcp_runtime.actors.reconcile.options import RuntimeOptions
+from smcp_runtime.actors.reconcile.config.options import RuntimeOptions
 from smcp_runtime.bus.faults import NONE, Faults, FaultyBus, Shares
 from smcp_runtime.runtime import Computer
 from smcp_runtime.wire.backoff import Backoff

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from smcp_runtime.actors.reconcile.directories import Directories
-from smcp_runtime.actors.reconcile.options import RuntimeOptions
+from smcp_runtime.actors.reconcile.config.directories import Directories
+from smcp_runtime.actors.reconcile.config.options import RuntimeOptions
 from smcp_runtime.cli import checkup
 from smcp_runtime.cli.checkup import Found
 from smcp_runtime.cli.plan import planned_servers

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from smcp_runtime.actors.reconcile.options import RuntimeOptions, settle
+from smcp_runtime.actors.reconcile.config.options import RuntimeOptions, settle
 from smcp_runtime.cli.control import door, managed
 from smcp_runtime.cli.offline import Offline
 from smcp_runtime.wire.errors import ConfigValidationError, ConflictError

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from smcp_runtime.actors.reconcile.options import RuntimeOptions
+from smcp_runtime.actors.reconcile.config.options import RuntimeOptions
 from smcp_runtime.wire.messages.mcp import ServerStatus
 from support.stack import Stack, config, light, open_stack, options
 from support.waiting import until

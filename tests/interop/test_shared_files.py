@@ -12,13 +12,13 @@ import pytest
 
 from smcp_runtime.actors.reconcile.approval.answers import approving
 from smcp_runtime.actors.reconcile.approval.fingerprint import fingerprint_of
-from smcp_runtime.actors.reconcile.computer_config import ComputerConfig
-from smcp_runtime.actors.reconcile.declaring import declare
+from smcp_runtime.actors.reconcile.config.computer_config import ComputerConfig
+from smcp_runtime.actors.reconcile.config.options import RuntimeOptions, settle
 from smcp_runtime.actors.reconcile.files.intent import change_intent
 from smcp_runtime.actors.reconcile.loading import places_for
-from smcp_runtime.actors.reconcile.operations import changed_settings
-from smcp_runtime.actors.reconcile.options import RuntimeOptions, settle
-from smcp_runtime.actors.reconcile.preview import Preview, preview
+from smcp_runtime.actors.reconcile.management.declaring import declare
+from smcp_runtime.actors.reconcile.management.operations import changed_settings
+from smcp_runtime.actors.reconcile.management.preview import Preview, preview
 from smcp_runtime.actors.reconcile.values.value_store import ValueStore
 from smcp_runtime.runtime import Computer
 from support.marketplaces import Repository, catalog, plugin, stdio

@@ -9,7 +9,7 @@ import pytest
 
 from smcp_runtime.actors.kernel import handler_table
 from smcp_runtime.actors.mcp.actor import McpSupervisor
-from smcp_runtime.actors.mcp.process_record import ProcessRecords
+from smcp_runtime.actors.mcp.transports.process_record import ProcessRecords
 from smcp_runtime.actors.placement import papers as paperwork
 from smcp_runtime.actors.placement.customs import WorkerCustoms
 from smcp_runtime.actors.placement.papers import Papers

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from smcp_runtime.actors.reconcile.findings import Findings
+from smcp_runtime.actors.reconcile.config.findings import Findings
+from smcp_runtime.actors.reconcile.config.server_entry import read_entry
 from smcp_runtime.actors.reconcile.lazy import shelf
-from smcp_runtime.actors.reconcile.server_entry import read_entry
 from support.peers import Peers
 from support.placed import PLACEMENTS, Placed, open_placed
 from support.stack import light

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from smcp_runtime.actors.mcp.health import MISSES, Health
-from smcp_runtime.actors.mcp.listing import Kind
+from smcp_runtime.actors.mcp.session.listing import Kind
+from smcp_runtime.actors.mcp.supervision.health import MISSES, Health
 from smcp_runtime.wire.messages.mcp import HealthCheck
 
 from .clock import Clock

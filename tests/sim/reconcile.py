@@ -10,14 +10,14 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from smcp_runtime.actors.reconcile.computer_config import parse_computer_config
+from smcp_runtime.actors.reconcile.config.computer_config import parse_computer_config
+from smcp_runtime.actors.reconcile.config.server_entry import ServerEntry
 from smcp_runtime.actors.reconcile.held import Held
-from smcp_runtime.actors.reconcile.lanes import Lanes
-from smcp_runtime.actors.reconcile.plan import plan
-from smcp_runtime.actors.reconcile.server_entry import ServerEntry
+from smcp_runtime.actors.reconcile.running.lanes import Lanes
+from smcp_runtime.actors.reconcile.running.plan import plan
+from smcp_runtime.actors.reconcile.running.start_gate import StartGate
+from smcp_runtime.actors.reconcile.running.start_places import StartPlaces
 from smcp_runtime.actors.reconcile.server_set import SetEntry
-from smcp_runtime.actors.reconcile.start_gate import StartGate
-from smcp_runtime.actors.reconcile.start_places import StartPlaces
 from smcp_runtime.wire.errors import ActorLost, SmcpError, StartupError
 from smcp_runtime.wire.messages.mcp import RestartServer, ServerStatus, StartServer, StopServer
 

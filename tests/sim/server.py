@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from smcp_runtime.actors.mcp.lifecycle import (
+from smcp_runtime.actors.mcp.supervision.lifecycle import (
     Begin,
     Cause,
     Closed,

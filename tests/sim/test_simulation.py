@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from smcp_runtime.actors.kernel.restart import History, Restart
-from smcp_runtime.actors.mcp.health import Health
-from smcp_runtime.actors.mcp.lifecycle import Lifecycle, Start
-from smcp_runtime.actors.reconcile.lanes import Lanes
+from smcp_runtime.actors.mcp.supervision.health import Health
+from smcp_runtime.actors.mcp.supervision.lifecycle import Lifecycle, Start
+from smcp_runtime.actors.reconcile.running.lanes import Lanes
 from smcp_runtime.bus import Mailbox
 from smcp_runtime.bus.once import Once
 from support.tree import ROOT

@@ -14,9 +14,9 @@ from smcp_runtime.actors.plugins.ledger import read_ledger
 from smcp_runtime.actors.plugins.recovery import Recovered, migrate, recover
 from smcp_runtime.actors.plugins.site import Site, site_of
 from smcp_runtime.actors.reconcile.approval.gate import rules_of
-from smcp_runtime.actors.reconcile.computer_config import parse_computer_config
+from smcp_runtime.actors.reconcile.config.computer_config import parse_computer_config
+from smcp_runtime.actors.reconcile.config.options import RuntimeOptions, settle
 from smcp_runtime.actors.reconcile.loading import Loaded, load_all, settings_of
-from smcp_runtime.actors.reconcile.options import RuntimeOptions, settle
 from smcp_runtime.actors.reconcile.scopes.settings import Settings
 
 from .marketplaces import Repository, catalog

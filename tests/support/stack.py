@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 
 from smcp_runtime import fixtures
-from smcp_runtime.actors.reconcile.options import RuntimeOptions
+from smcp_runtime.actors.reconcile.config.options import RuntimeOptions
 from smcp_runtime.agent import AsyncAgent, Notices
 from smcp_runtime.runtime import Computer
 from smcp_runtime.server.app import Running, serve

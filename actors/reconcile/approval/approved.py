@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ....wire.errors import SmcpError
+from ..config.json_text import load
 from ..files.atomic import read_file, replace_file
 from ..files.jsonc import dump
 from ..files.lock import locked
-from ..json_text import load
 
 FILE_NAME = "approved-servers.json"
 MOST = 500

@@ -11,8 +11,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ..masking import mask_url
-from ..server_entry import ServerEntry
+from ..config.masking import mask_url
+from ..config.server_entry import ServerEntry
 
 
 def shape_of(entry: ServerEntry) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ....wire.messages.projection import PendingApproval
-from ..masking import mask_url
-from ..placeholders import environment_references
+from ..config.masking import mask_url
+from ..config.placeholders import environment_references
 from ..server_set import SetEntry
 from .fingerprint import differences, fingerprint_of, shown_shape
 from .gate import Rules

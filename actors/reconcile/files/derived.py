@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ....wire.errors import ConfigValidationError
-from ..json_text import load
+from ..config.json_text import load
 from .atomic import read_file, replace_file
 from .jsonc import dump
 

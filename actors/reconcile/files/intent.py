@@ -14,8 +14,8 @@ from typing import Any, Literal
 import msgspec
 
 from ....wire.errors import ConfigValidationError, ConflictError, Finding
-from ..findings import type_name
-from ..json_text import load
+from ..config.findings import type_name
+from ..config.json_text import load
 from .atomic import read_file, replace_file, sweep_temporaries
 from .jsonc import dump
 from .lock import locked

@@ -10,12 +10,12 @@ import anyio.to_thread
 from ....wire.errors import SmcpError
 from ....wire.messages.projection import SeatServer
 from ...kernel import Actor, handler
-from ..committer import Committer
+from ..commits.committer import Committer
 from ..composition import Composition
 from ..held import Held
-from ..lanes import Lanes
+from ..running.lanes import Lanes
+from ..running.server_facts import EMPTY
 from ..scopes.places import Places
-from ..server_facts import EMPTY
 from .shelf import keep_all, key_of, read_all
 
 logger = logging.getLogger(__name__)

@@ -19,9 +19,9 @@ import msgspec
 
 from ....wire.errors import SmcpError
 from ..approval.fingerprint import fingerprint_of
+from ..config.json_text import load
+from ..config.server_entry import ServerEntry
 from ..files.atomic import read_file, replace_file
-from ..json_text import load
-from ..server_entry import ServerEntry
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from ....wire.errors import SmcpError
 from ....wire.messages.management import ManagementResult
 from ....wire.messages.servers import AcceptTools
 from ...kernel import Actor, handler
-from ..committer import Committer
+from ..commits.committer import Committer
 from ..held import Held
 from ..scopes.places import Places
 from ..server_set import SetEntry

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from ....wire.errors import SmcpError
+from ..config.json_text import load
 from ..files.atomic import read_file, replace_file
 from ..files.jsonc import dump
 from ..files.lock import locked
-from ..json_text import load
 from .board import Pinboard
 from .pins import Pin, Pins
 

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from ....wire.errors import ConfigValidationError, Finding
-from ..declaration import Declaration, read_mcp_file
+from ..config.declaration import Declaration, read_mcp_file
+from ..config.findings import Findings
 from ..files.intent import Intent, read_intent
-from ..findings import Findings
 from ..server_set import Layer, Origin
 from .places import MANAGED_MCP, Places
 from .policy import PolicySettings, Source, chosen_source, first_filled, platform_sources

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from ..directories import Directories
+from ..config.directories import Directories
 from ..server_set import Origin
 
 WritableScope = Literal["user", "project", "local"]

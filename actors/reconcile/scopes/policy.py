@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from ....wire.errors import ConfigValidationError, Finding
+from ..config.json_text import load
 from ..files.atomic import read_file
 from ..files.intent import read_intent
-from ..json_text import load
 from .places import MANAGED_DROP_INS, MANAGED_SETTINGS
 from .settings import merge_all
 

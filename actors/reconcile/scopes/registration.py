@@ -12,8 +12,8 @@ import msgspec
 
 from ....wire.errors import ConflictError, Finding
 from ....wire.inputs import env_name
-from ..declaration import Declaration
-from ..env_names import Collision, Identity, collisions
+from ..config.declaration import Declaration
+from ..config.env_names import Collision, Identity, collisions
 from ..server_set import Layer, Origin
 
 _NEWCOMERS: tuple[Origin, ...] = ("policy", "user", "local", "project", "plugin")

@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from ..computer_config import ComputerConfig
-from ..findings import Findings, member
+from ..config.computer_config import ComputerConfig
+from ..config.findings import Findings, member
+from ..config.settings_fields import read_settings
 from ..layers import merge_settings
 from ..server_set import PRECEDENCE, Origin
-from ..settings_fields import read_settings
 
 NOT_FROM_PROJECT = frozenset(
     {

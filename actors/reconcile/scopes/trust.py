@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from ..inputs import Definition
+from ..config.inputs import Definition
 from ..server_set import Layer, Origin, by_strength, resolve_inputs
 
 TRUSTED_DECLARERS: Final[frozenset[Origin]] = frozenset({"user", "embed", "flag", "policy"})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..candidates import Value
-from ..options import OWN_STORES, RuntimeOptions
-from ..resolution import Chain, ValueSource
+from ..config.options import OWN_STORES, RuntimeOptions
+from ..rendering.candidates import Value
+from ..rendering.resolution import Chain, ValueSource
 from .commands import CommandSource
 from .hooks import HookSource
 from .prompting import PromptSource

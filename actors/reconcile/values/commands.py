@@ -18,8 +18,8 @@ from anyio.abc import Process
 from msgspec import UNSET
 
 from ....wire.inputs import CommandInput
-from ...mcp.environment import child_environment
-from ..resolution import SourceFailed, ValueRequest
+from ...mcp.transports.environment import child_environment
+from ..rendering.resolution import SourceFailed, ValueRequest
 
 LIMIT = 30.0
 """Seconds."""

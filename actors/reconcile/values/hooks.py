@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from ..inputs import Definition, kind_of
-from ..options import Hook
-from ..resolution import ValueRequest
+from ..config.inputs import Definition, kind_of
+from ..config.options import Hook
+from ..rendering.resolution import ValueRequest
 
 
 class InputRequest(msgspec.Struct, frozen=True):

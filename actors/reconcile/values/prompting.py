@@ -11,10 +11,10 @@ import msgspec
 
 from ....wire.errors import ConfigValidationError, InvalidSelectionError
 from ....wire.inputs import CommandInput, PickOption, PickStringInput
-from ..candidates import Value, settle
-from ..inputs import Definition, Kind, default_of, kind_of
-from ..options import Hook
-from ..resolution import ValueRequest
+from ..config.inputs import Definition, Kind, default_of, kind_of
+from ..config.options import Hook
+from ..rendering.candidates import Value, settle
+from ..rendering.resolution import ValueRequest
 from .hooks import asked_of
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import anyio
 
 from ....wire.errors import ConfigValidationError
+from ..config.json_text import load
 from ..files.atomic import read_file, replace_file
 from ..files.jsonc import dump
 from ..files.lock import locked
-from ..json_text import load
 from .secret_store import SecretStore
 
 

@@ -13,9 +13,9 @@ import msgspec
 
 from ....wire.errors import ConfigValidationError
 from ....wire.inputs import CommandInput
-from ..candidates import Value, settle
-from ..inputs import Definition, as_text, kind_of
-from ..resolution import ValueRequest
+from ..config.inputs import Definition, as_text, kind_of
+from ..rendering.candidates import Value, settle
+from ..rendering.resolution import ValueRequest
 from .secret_store import NoSecretStore, SecretStore
 from .value_store import ValueStore
 

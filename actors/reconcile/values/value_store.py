@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ....wire.errors import ConfigValidationError
-from ..candidates import Value
+from ..config.json_text import load
 from ..files.atomic import read_file, replace_file
 from ..files.derived import set_aside
 from ..files.jsonc import dump
 from ..files.lock import locked
-from ..json_text import load
+from ..rendering.candidates import Value
 
 FILE_NAME = "input-values.json"
 

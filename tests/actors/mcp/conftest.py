@@ -13,8 +13,8 @@ import pytest
 
 from smcp_runtime.actors.kernel import Actor, ChildSpec, Supervisor, handler
 from smcp_runtime.actors.mcp.actor import McpSupervisor
-from smcp_runtime.actors.mcp.opener import Opener
-from smcp_runtime.actors.mcp.process_record import ProcessRecords
+from smcp_runtime.actors.mcp.transports.opener import Opener
+from smcp_runtime.actors.mcp.transports.process_record import ProcessRecords
 from smcp_runtime.bus import Bus, Observer
 from smcp_runtime.wire.codec import Attachment
 from smcp_runtime.wire.envelope import Address

@@ -15,7 +15,7 @@ import anyio
 import psutil
 import pytest
 
-from smcp_runtime.actors.mcp import refresh
+from smcp_runtime.actors.mcp.session import refresh
 from smcp_runtime.wire.envelope import Address
 from smcp_runtime.wire.errors import ConfigValidationError, MissingInputError, PeerError, StartupError
 from smcp_runtime.wire.messages.mcp import (

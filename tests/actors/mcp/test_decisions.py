@@ -13,9 +13,6 @@ from hypothesis import strategies as st
 from mcp import MCPError
 
 from smcp_runtime.actors.mcp import outcome
-from smcp_runtime.actors.mcp.breaker import Breaker, Breakers
-from smcp_runtime.actors.mcp.bulkhead import Bulkhead
-from smcp_runtime.actors.mcp.environment import child_environment
 from smcp_runtime.actors.mcp.failures import (
     AuthorizationFailed,
     ConnectionLost,
@@ -28,13 +25,16 @@ from smcp_runtime.actors.mcp.failures import (
     UnusableAnswer,
     UpstreamFailed,
 )
-from smcp_runtime.actors.mcp.health import Health
 from smcp_runtime.actors.mcp.life import launcher_of
-from smcp_runtime.actors.mcp.listing import Kind, Listing, Page, read_page
-from smcp_runtime.actors.mcp.param_headers import ParamHeaders
-from smcp_runtime.actors.mcp.refresh import Refresh
-from smcp_runtime.actors.mcp.refusal import authorization_signal, refusal
-from smcp_runtime.actors.mcp.start_failure import cause_of
+from smcp_runtime.actors.mcp.session.listing import Kind, Listing, Page, read_page
+from smcp_runtime.actors.mcp.session.param_headers import ParamHeaders
+from smcp_runtime.actors.mcp.session.refresh import Refresh
+from smcp_runtime.actors.mcp.supervision.breaker import Breaker, Breakers
+from smcp_runtime.actors.mcp.supervision.bulkhead import Bulkhead
+from smcp_runtime.actors.mcp.supervision.health import Health
+from smcp_runtime.actors.mcp.supervision.start_failure import cause_of
+from smcp_runtime.actors.mcp.transports.environment import child_environment
+from smcp_runtime.actors.mcp.transports.refusal import authorization_signal, refusal
 from smcp_runtime.wire.errors import AuthError, MissingInputError, StartupError
 from smcp_runtime.wire.messages.mcp import HealthCheck, LaunchPlan, ServerStatus
 

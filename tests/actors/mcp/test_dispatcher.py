@@ -13,7 +13,6 @@ import msgspec
 import pytest
 from mcp import MCPError
 
-from smcp_runtime.actors.mcp.dispatcher import PEER_REQUESTS, RawDispatcher
 from smcp_runtime.actors.mcp.failures import (
     ConnectionLost,
     ErrorAnswer,
@@ -21,6 +20,7 @@ from smcp_runtime.actors.mcp.failures import (
     TimeLimitReached,
     UnusableAnswer,
 )
+from smcp_runtime.actors.mcp.transports.dispatcher import PEER_REQUESTS, RawDispatcher
 
 pytestmark = pytest.mark.anyio
 spec = pytest.mark.spec

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 from aiohttp import web
 
-from smcp_runtime.actors.mcp.opener import Opener
+from smcp_runtime.actors.mcp.transports.opener import Opener
 from smcp_runtime.wire.errors import ActorLost, PeerError
 from smcp_runtime.wire.messages.mcp import (
     HealthCheck,

@@ -12,9 +12,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from smcp_runtime.actors.mcp import job_tree
-from smcp_runtime.actors.mcp.job_tree import Born, JobTree, JobTrees
-from smcp_runtime.actors.mcp.system import start_tree
+from smcp_runtime.actors.mcp.transports import job_tree
+from smcp_runtime.actors.mcp.transports.job_tree import Born, JobTree, JobTrees
+from smcp_runtime.actors.mcp.transports.system import start_tree
 from smcp_runtime.wire.errors import StartupError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("F-35")]

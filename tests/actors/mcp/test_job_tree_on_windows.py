@@ -17,8 +17,8 @@ import anyio
 import psutil
 import pytest
 
-from smcp_runtime.actors.mcp.process_tree import ProcessTree
-from smcp_runtime.actors.mcp.system import start_tree
+from smcp_runtime.actors.mcp.transports.process_tree import ProcessTree
+from smcp_runtime.actors.mcp.transports.system import start_tree
 
 pytestmark = [pytest.mark.anyio, pytest.mark.spec("F-35")]
 
@@ -51,7 +51,7 @@ while True:
 
 COMPUTER = """
 import asyncio, os, sys
-from smcp_runtime.actors.mcp.system import start_tree
+from smcp_runtime.actors.mcp.transports.system import start_tree
 
 async def main():
     tree = await start_tree(sys.executable, ("-c", sys.argv[1]), dict(os.environ))

@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from smcp_runtime.actors.mcp import jsonrpc
+from smcp_runtime.actors.mcp.transports import jsonrpc
 
 spec = pytest.mark.spec
 

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from smcp_runtime.actors.mcp.lifecycle import (
+from smcp_runtime.actors.mcp.supervision.lifecycle import (
     Begin,
     Cause,
     Closed,

@@ -11,11 +11,11 @@ import anyio
 import msgspec
 import pytest
 
-from smcp_runtime.actors.mcp import refresh
 from smcp_runtime.actors.mcp.failures import TimeLimitReached
-from smcp_runtime.actors.mcp.listing import Kind, Listing, Page
-from smcp_runtime.actors.mcp.lists import DISCARDS, Lists
-from smcp_runtime.actors.mcp.session import Capabilities, Session
+from smcp_runtime.actors.mcp.session import refresh
+from smcp_runtime.actors.mcp.session.adapter import Capabilities, Session
+from smcp_runtime.actors.mcp.session.listing import Kind, Listing, Page
+from smcp_runtime.actors.mcp.session.lists import DISCARDS, Lists
 
 pytestmark = pytest.mark.anyio
 spec = pytest.mark.spec

@@ -16,10 +16,10 @@ import anyio
 import psutil
 import pytest
 
-from smcp_runtime.actors.mcp.process_record import ProcessRecords, identify
-from smcp_runtime.actors.mcp.spawn import ServerProcess, spawn
-from smcp_runtime.actors.mcp.stdio import open_stdio
-from smcp_runtime.actors.mcp.tail import Tail
+from smcp_runtime.actors.mcp.transports.process_record import ProcessRecords, identify
+from smcp_runtime.actors.mcp.transports.spawn import ServerProcess, spawn
+from smcp_runtime.actors.mcp.transports.stdio import open_stdio
+from smcp_runtime.actors.mcp.transports.tail import Tail
 from smcp_runtime.wire.errors import StartupError
 
 from .conftest import light
@@ -204,8 +204,8 @@ class TestStop:
 
 COMPUTER = """
 import asyncio, os, sys
-from smcp_runtime.actors.mcp.process_record import ProcessRecords
-from smcp_runtime.actors.mcp.spawn import spawn
+from smcp_runtime.actors.mcp.transports.process_record import ProcessRecords
+from smcp_runtime.actors.mcp.transports.spawn import spawn
 from pathlib import Path
 
 async def main():

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smcp_runtime.actors.mcp.line_splitter import LineSplitter, LineTooLong
-from smcp_runtime.actors.mcp.noise import Noise
-from smcp_runtime.actors.mcp.sse_parser import EventTooLong, SseEvent, SseParser
-from smcp_runtime.actors.mcp.stderr_log import StderrLog
-from smcp_runtime.actors.mcp.tail import Tail
+from smcp_runtime.actors.mcp.transports.line_splitter import LineSplitter, LineTooLong
+from smcp_runtime.actors.mcp.transports.noise import Noise
+from smcp_runtime.actors.mcp.transports.sse_parser import EventTooLong, SseEvent, SseParser
+from smcp_runtime.actors.mcp.transports.stderr_log import StderrLog
+from smcp_runtime.actors.mcp.transports.tail import Tail
 
 spec = pytest.mark.spec
 

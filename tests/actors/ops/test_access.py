@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from smcp_runtime.actors.ops.access import Access, Verdict, is_loopback, split
-from smcp_runtime.actors.reconcile.options import RuntimeOptions, settle
+from smcp_runtime.actors.reconcile.config.options import RuntimeOptions, settle
 from smcp_runtime.wire.errors import ConfigValidationError
 
 TOKEN = "0123456789abcdef"

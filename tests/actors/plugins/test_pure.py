@@ -24,10 +24,10 @@ from smcp_runtime.actors.plugins.migrations import migration
 from smcp_runtime.actors.plugins.recycling import reclaimed
 from smcp_runtime.actors.plugins.store import plugin_path, segment
 from smcp_runtime.actors.plugins.trust import is_trust_enabled, refusal
-from smcp_runtime.actors.reconcile.declaration import Declaration
-from smcp_runtime.actors.reconcile.findings import Findings
+from smcp_runtime.actors.reconcile.config.declaration import Declaration
+from smcp_runtime.actors.reconcile.config.findings import Findings
+from smcp_runtime.actors.reconcile.config.server_entry import read_entry
 from smcp_runtime.actors.reconcile.scopes.settings import Settings, SettingsLayer, merge
-from smcp_runtime.actors.reconcile.server_entry import read_entry
 from smcp_runtime.actors.reconcile.server_set import Layer, Origin
 from smcp_runtime.wire.errors import ConfigValidationError
 

@@ -11,12 +11,12 @@ import pytest
 
 from smcp_runtime.actors.kernel import Actor, ChildSpec, RestartPolicy, Supervisor, handler
 from smcp_runtime.actors.reconcile.actor import ReconcileActor
-from smcp_runtime.actors.reconcile.computer_config import canonical, parse_computer_config
+from smcp_runtime.actors.reconcile.config.computer_config import canonical, parse_computer_config
+from smcp_runtime.actors.reconcile.config.options import RuntimeOptions, settle
+from smcp_runtime.actors.reconcile.config.policies import Placement
 from smcp_runtime.actors.reconcile.held import Held
-from smcp_runtime.actors.reconcile.keeper import InlineServers
-from smcp_runtime.actors.reconcile.options import RuntimeOptions, settle
-from smcp_runtime.actors.reconcile.policies import Placement
-from smcp_runtime.actors.reconcile.resolution import Chain
+from smcp_runtime.actors.reconcile.rendering.resolution import Chain
+from smcp_runtime.actors.reconcile.running.keeper import InlineServers
 from smcp_runtime.actors.tools.actor import ToolActor
 from smcp_runtime.bus import Bus, Observer
 from smcp_runtime.wire.backoff import Backoff

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from smcp_runtime import fixtures
-from smcp_runtime.actors.reconcile.computer_config import canonical, parse_computer_config
-from smcp_runtime.actors.reconcile.findings import findings_of
+from smcp_runtime.actors.reconcile.config.computer_config import canonical, parse_computer_config
+from smcp_runtime.actors.reconcile.config.findings import findings_of
+from smcp_runtime.actors.reconcile.config.options import RuntimeOptions, settle
 from smcp_runtime.actors.reconcile.layers import read_flag_files
-from smcp_runtime.actors.reconcile.options import RuntimeOptions, settle
-from smcp_runtime.actors.reconcile.preview import preview
+from smcp_runtime.actors.reconcile.management.preview import preview
 from smcp_runtime.wire.codec import Attachment
 from smcp_runtime.wire.errors import SmcpError
 from smcp_runtime.wire.messages.projection import SyncConfig

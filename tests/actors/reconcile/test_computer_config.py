@@ -10,9 +10,14 @@ from typing import Any
 
 import pytest
 
-from smcp_runtime.actors.reconcile.computer_config import ComputerConfig, ParsedConfig, canonical, parse_computer_config
-from smcp_runtime.actors.reconcile.declaration import read_mcp_file
-from smcp_runtime.actors.reconcile.findings import findings_of
+from smcp_runtime.actors.reconcile.config.computer_config import (
+    ComputerConfig,
+    ParsedConfig,
+    canonical,
+    parse_computer_config,
+)
+from smcp_runtime.actors.reconcile.config.declaration import read_mcp_file
+from smcp_runtime.actors.reconcile.config.findings import findings_of
 from smcp_runtime.wire.errors import (
     ConfigValidationError,
     ConflictError,

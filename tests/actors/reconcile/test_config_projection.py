@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from smcp_runtime.actors.reconcile.computer_config import parse_computer_config
-from smcp_runtime.actors.reconcile.config_projection import project_config
+from smcp_runtime.actors.reconcile.config.computer_config import parse_computer_config
+from smcp_runtime.actors.reconcile.config.config_projection import project_config
 from smcp_runtime.actors.reconcile.server_set import Judgement, Layer, Verdict, resolve_inputs, resolve_servers
 from smcp_runtime.wire.config import GetComputerConfigRet, read_config
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from smcp_runtime.actors.reconcile.degradations import Degradations
+from smcp_runtime.actors.reconcile.commits.degradations import Degradations
 from smcp_runtime.wire.messages.mcp import ServerStatus
 from smcp_runtime.wire.messages.projection import Degradation
 from smcp_runtime.wire.messages.skills import SkillNote

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from smcp_runtime.actors.reconcile.env_names import collisions
+from smcp_runtime.actors.reconcile.config.env_names import collisions
 
 spec = pytest.mark.spec
 

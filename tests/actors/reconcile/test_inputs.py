@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from smcp_runtime.actors.reconcile.findings import Findings
-from smcp_runtime.actors.reconcile.inputs import Definition, canonical, default_of, kind_of, project, read_inputs
+from smcp_runtime.actors.reconcile.config.findings import Findings
+from smcp_runtime.actors.reconcile.config.inputs import (
+    Definition,
+    canonical,
+    default_of,
+    kind_of,
+    project,
+    read_inputs,
+)
 
 spec = pytest.mark.spec
 OPTIONS = [{"label": "One", "value": "1"}, {"label": "Two", "value": "2"}]

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from smcp_runtime.actors.reconcile.json_text import RepeatedKeys, load, repeated_keys
+from smcp_runtime.actors.reconcile.config.json_text import RepeatedKeys, load, repeated_keys
 from smcp_runtime.wire.errors import ConfigValidationError
 
 spec = pytest.mark.spec

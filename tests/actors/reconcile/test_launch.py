@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from smcp_runtime.actors.reconcile.env_file import parse_env_file
-from smcp_runtime.actors.reconcile.findings import Findings
-from smcp_runtime.actors.reconcile.launch import LaunchContext, launch_plan, render_entry
-from smcp_runtime.actors.reconcile.placeholders import Surroundings
-from smcp_runtime.actors.reconcile.policies import ServerPolicies
-from smcp_runtime.actors.reconcile.server_entry import ServerEntry, read_entry
+from smcp_runtime.actors.reconcile.config.findings import Findings
+from smcp_runtime.actors.reconcile.config.placeholders import Surroundings
+from smcp_runtime.actors.reconcile.config.policies import ServerPolicies
+from smcp_runtime.actors.reconcile.config.server_entry import ServerEntry, read_entry
+from smcp_runtime.actors.reconcile.rendering.env_file import parse_env_file
+from smcp_runtime.actors.reconcile.rendering.launch import LaunchContext, launch_plan, render_entry
 from smcp_runtime.wire.errors import ConfigValidationError, StartupError
 from smcp_runtime.wire.messages.mcp import CallLimits, LaunchPlan
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from smcp_runtime.actors.reconcile.findings import Findings
+from smcp_runtime.actors.reconcile.config.findings import Findings
+from smcp_runtime.actors.reconcile.config.server_entry import ServerEntry, read_entry
 from smcp_runtime.actors.reconcile.held import Held
 from smcp_runtime.actors.reconcile.lazy import shelf
-from smcp_runtime.actors.reconcile.server_entry import ServerEntry, read_entry
 from smcp_runtime.wire.errors import StartupError
 from smcp_runtime.wire.messages.projection import SeatServer
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from smcp_runtime.actors.reconcile.composition import Composition
-from smcp_runtime.actors.reconcile.computer_config import parse_computer_config
+from smcp_runtime.actors.reconcile.config.computer_config import parse_computer_config
+from smcp_runtime.actors.reconcile.config.options import RuntimeOptions, settle
 from smcp_runtime.actors.reconcile.held import Held
 from smcp_runtime.actors.reconcile.loading import load_all
-from smcp_runtime.actors.reconcile.options import RuntimeOptions, settle
-from smcp_runtime.actors.reconcile.plan import plan
+from smcp_runtime.actors.reconcile.running.plan import plan
 
 from .conftest import World
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smcp_runtime.actors.reconcile.masking import mask_map, mask_url, mask_value
+from smcp_runtime.actors.reconcile.config.masking import mask_map, mask_url, mask_value
 
 spec = pytest.mark.spec
 M, U = "[REDACTED]", "%5BREDACTED%5D"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from smcp_runtime.actors.reconcile import directories
-from smcp_runtime.actors.reconcile.computer_config import parse_computer_config
-from smcp_runtime.actors.reconcile.findings import findings_of
-from smcp_runtime.actors.reconcile.options import LogSettings, RuntimeOptions, env_flag, log_settings, settle
-from smcp_runtime.actors.reconcile.policies import settle as settle_policies
+from smcp_runtime.actors.reconcile.config import directories
+from smcp_runtime.actors.reconcile.config.computer_config import parse_computer_config
+from smcp_runtime.actors.reconcile.config.findings import findings_of
+from smcp_runtime.actors.reconcile.config.options import LogSettings, RuntimeOptions, env_flag, log_settings, settle
+from smcp_runtime.actors.reconcile.config.policies import settle as settle_policies
 from smcp_runtime.wire.errors import ConfigValidationError
 
 spec = pytest.mark.spec

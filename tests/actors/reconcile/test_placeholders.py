@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smcp_runtime.actors.reconcile.placeholders import (
+from smcp_runtime.actors.reconcile.config.placeholders import (
     Surroundings,
     Token,
     TooDeep,

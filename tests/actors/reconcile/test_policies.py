@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from smcp_runtime.actors.reconcile.findings import Findings
-from smcp_runtime.actors.reconcile.policies import ServerPolicies, read_group, read_layer, read_runtime, settle
+from smcp_runtime.actors.reconcile.config.findings import Findings
+from smcp_runtime.actors.reconcile.config.policies import ServerPolicies, read_group, read_layer, read_runtime, settle
 from smcp_runtime.wire.messages.mcp import CallLimits, HealthCheck, ReconnectPolicy
 
 spec = pytest.mark.spec

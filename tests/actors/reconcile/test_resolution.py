@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from smcp_runtime.actors.reconcile.candidates import settle
-from smcp_runtime.actors.reconcile.findings import Findings
-from smcp_runtime.actors.reconcile.inputs import Definition, read_inputs
-from smcp_runtime.actors.reconcile.resolution import Chain, ResolveFor, ValueRequest, resolve
+from smcp_runtime.actors.reconcile.config.findings import Findings
+from smcp_runtime.actors.reconcile.config.inputs import Definition, read_inputs
+from smcp_runtime.actors.reconcile.rendering.candidates import settle
+from smcp_runtime.actors.reconcile.rendering.resolution import Chain, ResolveFor, ValueRequest, resolve
 from smcp_runtime.wire.errors import ConfigValidationError, InvalidSelectionError, MissingInputError
 
 spec = pytest.mark.spec

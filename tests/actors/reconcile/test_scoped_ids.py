@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from smcp_runtime.actors.reconcile.findings import Findings
-from smcp_runtime.actors.reconcile.inputs import Definition, read_inputs
-from smcp_runtime.actors.reconcile.resolution import Chain, ResolveFor, resolve
-from smcp_runtime.actors.reconcile.scoped_ids import Lookup, lookup
+from smcp_runtime.actors.reconcile.config.findings import Findings
+from smcp_runtime.actors.reconcile.config.inputs import Definition, read_inputs
+from smcp_runtime.actors.reconcile.rendering.resolution import Chain, ResolveFor, resolve
+from smcp_runtime.actors.reconcile.rendering.scoped_ids import Lookup, lookup
 from smcp_runtime.wire.errors import MissingInputError
 
 spec = pytest.mark.spec

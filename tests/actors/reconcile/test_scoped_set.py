@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from smcp_runtime.actors.reconcile.resolution import Chain, ValueRequest
+from smcp_runtime.actors.reconcile.rendering.resolution import Chain, ValueRequest
 from smcp_runtime.wire.codec import Attachment
 from smcp_runtime.wire.errors import ConfigValidationError, ConflictError, MissingInputError, PolicyError, SmcpError
 from smcp_runtime.wire.messages.management import (

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from smcp_runtime.actors.mcp.actor import McpSupervisor
-from smcp_runtime.actors.mcp.opener import Opener
-from smcp_runtime.actors.reconcile.keeper import InlineServers
+from smcp_runtime.actors.mcp.transports.opener import Opener
+from smcp_runtime.actors.reconcile.running.keeper import InlineServers
 
 from .conftest import QUICK, World
 

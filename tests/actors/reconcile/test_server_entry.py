@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from smcp_runtime.actors.reconcile.findings import Findings
-from smcp_runtime.actors.reconcile.server_entry import ServerEntry, canonical, read_entry
+from smcp_runtime.actors.reconcile.config.findings import Findings
+from smcp_runtime.actors.reconcile.config.server_entry import ServerEntry, canonical, read_entry
 from smcp_runtime.actors.tools.vrl import EngineMissing
 
 spec = pytest.mark.spec

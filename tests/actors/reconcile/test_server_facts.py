@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from smcp_runtime.actors.reconcile.server_facts import ServerFacts
+from smcp_runtime.actors.reconcile.running.server_facts import ServerFacts
 from smcp_runtime.wire.codec import Attachment
 from smcp_runtime.wire.messages.mcp import ResourcesListed, ServerStatus, ServerStatusChanged, ToolsListed
 

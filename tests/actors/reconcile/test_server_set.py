@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smcp_runtime.actors.reconcile.declaration import Declaration
-from smcp_runtime.actors.reconcile.findings import Findings
-from smcp_runtime.actors.reconcile.inputs import read_inputs
-from smcp_runtime.actors.reconcile.plan import Plan, plan
-from smcp_runtime.actors.reconcile.server_entry import ServerEntry, read_entry
+from smcp_runtime.actors.reconcile.config.declaration import Declaration
+from smcp_runtime.actors.reconcile.config.findings import Findings
+from smcp_runtime.actors.reconcile.config.inputs import read_inputs
+from smcp_runtime.actors.reconcile.config.server_entry import ServerEntry, read_entry
+from smcp_runtime.actors.reconcile.running.plan import Plan, plan
 from smcp_runtime.actors.reconcile.server_set import (
     PRECEDENCE,
     Judgement,

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from smcp_runtime.actors.reconcile.findings import Findings
-from smcp_runtime.actors.reconcile.policies import Placement, ServerPolicies
-from smcp_runtime.actors.reconcile.server_entry import read_entry
-from smcp_runtime.actors.reconcile.server_facts import ServerFacts
+from smcp_runtime.actors.reconcile.commits.slices import resource_slice, tool_slice
+from smcp_runtime.actors.reconcile.config.findings import Findings
+from smcp_runtime.actors.reconcile.config.policies import Placement, ServerPolicies
+from smcp_runtime.actors.reconcile.config.server_entry import read_entry
+from smcp_runtime.actors.reconcile.running.server_facts import ServerFacts
 from smcp_runtime.actors.reconcile.server_set import SetEntry
-from smcp_runtime.actors.reconcile.slices import resource_slice, tool_slice
 from smcp_runtime.wire.messages.mcp import CallLimits
 
 spec = pytest.mark.spec

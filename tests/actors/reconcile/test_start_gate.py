@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smcp_runtime.actors.reconcile.start_gate import StartGate, launcher_of
+from smcp_runtime.actors.reconcile.running.start_gate import StartGate, launcher_of
 
 spec = pytest.mark.spec
 

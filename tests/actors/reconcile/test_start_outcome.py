@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import anyio
 import pytest
 
-from smcp_runtime.actors.reconcile.start_outcome import StartOutcomes, failure_of
+from smcp_runtime.actors.reconcile.running.start_outcome import StartOutcomes, failure_of
 from smcp_runtime.wire.errors import ActorLost, AuthError, MissingInputError, NetworkError, SmcpError, StartupError
 from smcp_runtime.wire.messages.mcp import Connection, ServerStatus
 

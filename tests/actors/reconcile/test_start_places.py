@@ -5,8 +5,8 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from smcp_runtime.actors.reconcile.start_gate import StartGate
-from smcp_runtime.actors.reconcile.start_places import StartPlaces
+from smcp_runtime.actors.reconcile.running.start_gate import StartGate
+from smcp_runtime.actors.reconcile.running.start_places import StartPlaces
 
 pytestmark = pytest.mark.anyio
 

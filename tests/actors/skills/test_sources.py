@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from smcp_runtime.actors.reconcile import directories
-from smcp_runtime.actors.reconcile.options import RuntimeOptions
+from smcp_runtime.actors.reconcile.config import directories
+from smcp_runtime.actors.reconcile.config.options import RuntimeOptions
 from smcp_runtime.wire.messages.skills import PluginSkills
 
 from .conftest import Bench, refused, resource, skill_md, write_skill

@@ -15,12 +15,12 @@ from smcp_runtime.actors.reconcile.approval.approved import FILE_NAME, MOST, rea
 from smcp_runtime.actors.reconcile.approval.fingerprint import differences, fingerprint_of, shown_shape
 from smcp_runtime.actors.reconcile.approval.gate import Rules, gate, judge, rules_of
 from smcp_runtime.actors.reconcile.approval.requests import pending_approvals
-from smcp_runtime.actors.reconcile.declaration import Declaration
+from smcp_runtime.actors.reconcile.config.declaration import Declaration
+from smcp_runtime.actors.reconcile.config.findings import Findings
+from smcp_runtime.actors.reconcile.config.server_entry import ServerEntry, read_entry
 from smcp_runtime.actors.reconcile.files.patch import patched
-from smcp_runtime.actors.reconcile.findings import Findings
 from smcp_runtime.actors.reconcile.scopes.settings import SettingsLayer, merge
 from smcp_runtime.actors.reconcile.scopes.trust import TRUSTED_DECLARERS
-from smcp_runtime.actors.reconcile.server_entry import ServerEntry, read_entry
 from smcp_runtime.actors.reconcile.server_set import PRECEDENCE, Judgement, Layer, Origin, SetEntry, resolve_servers
 from smcp_runtime.wire.errors import ConfigValidationError
 

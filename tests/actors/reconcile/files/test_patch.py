@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smcp_runtime.actors.reconcile.config.json_text import load
 from smcp_runtime.actors.reconcile.files.jsonc import has_comments
 from smcp_runtime.actors.reconcile.files.patch import patched, patched_text, replacing
-from smcp_runtime.actors.reconcile.json_text import load
 
 spec = pytest.mark.spec
 

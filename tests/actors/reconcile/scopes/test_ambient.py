@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from smcp_runtime.actors.reconcile.directories import resolve
-from smcp_runtime.actors.reconcile.findings import render
-from smcp_runtime.actors.reconcile.options import RuntimeOptions
+from smcp_runtime.actors.reconcile.config.directories import resolve
+from smcp_runtime.actors.reconcile.config.findings import render
+from smcp_runtime.actors.reconcile.config.options import RuntimeOptions
 from smcp_runtime.actors.reconcile.scopes import policy
 from smcp_runtime.actors.reconcile.scopes.ambient import Ambient, load_ambient
 from smcp_runtime.actors.reconcile.scopes.places import Places, places_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from smcp_runtime.actors.reconcile.declaration import Declaration, read_mcp_file
+from smcp_runtime.actors.reconcile.config.declaration import Declaration, read_mcp_file
 from smcp_runtime.actors.reconcile.scopes.registration import register
 from smcp_runtime.actors.reconcile.scopes.trust import projected_inputs, visible_inputs
 from smcp_runtime.actors.reconcile.server_set import Layer, Origin

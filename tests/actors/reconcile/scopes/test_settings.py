@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from smcp_runtime.actors.reconcile.computer_config import parse_computer_config
-from smcp_runtime.actors.reconcile.findings import Findings
+from smcp_runtime.actors.reconcile.config.computer_config import parse_computer_config
+from smcp_runtime.actors.reconcile.config.findings import Findings
 from smcp_runtime.actors.reconcile.scopes.settings import (
     NOT_FROM_PROJECT,
     Settings,

@@ -11,11 +11,11 @@ from typing import Any
 import anyio
 import pytest
 
-from smcp_runtime.actors.reconcile.candidates import Value
-from smcp_runtime.actors.reconcile.findings import Findings
-from smcp_runtime.actors.reconcile.inputs import Definition, read_inputs
-from smcp_runtime.actors.reconcile.options import RuntimeOptions, settle
-from smcp_runtime.actors.reconcile.resolution import Chain, ResolveFor, resolve
+from smcp_runtime.actors.reconcile.config.findings import Findings
+from smcp_runtime.actors.reconcile.config.inputs import Definition, read_inputs
+from smcp_runtime.actors.reconcile.config.options import RuntimeOptions, settle
+from smcp_runtime.actors.reconcile.rendering.candidates import Value
+from smcp_runtime.actors.reconcile.rendering.resolution import Chain, ResolveFor, resolve
 from smcp_runtime.actors.reconcile.values.chain import chain_of, stores_of
 from smcp_runtime.actors.reconcile.values.commands import CommandSource, command_line
 from smcp_runtime.actors.reconcile.values.hooks import NOT_PROVIDED, InputRequest

@@ -1,0 +1,1 @@
+"""How a server is watched, limited and tried again: tables and laws, pure, with time as an argument."""

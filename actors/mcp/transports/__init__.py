@@ -1,0 +1,1 @@
+"""How messages reach a server: processes and their pipes, HTTP in both forms, and what they share."""

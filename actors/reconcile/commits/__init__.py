@@ -1,0 +1,1 @@
+"""The projection: what each answering actor gets of the set, made and applied as a whole."""

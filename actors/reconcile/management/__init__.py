@@ -1,0 +1,1 @@
+"""Operations of whoever runs the Computer: intent into files first, then absorbed."""
