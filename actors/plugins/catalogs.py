@@ -242,7 +242,12 @@ class _Pass:
         return name in self.catalogs
 
     def _use(self, name: str, path: Path, url: str, commit: str | None, *, is_new: bool = False) -> None:
-        marketplace, warnings = read_catalog(path)
+        try:
+            marketplace, warnings = read_catalog(path)
+        except ConfigValidationError:
+            # Another process may be exchanging the tree at this moment; what it leaves is what counts.
+            with moving(self._site.home):
+                marketplace, warnings = read_catalog(path)
         self.catalogs[name] = Catalog(name, path, url, marketplace, commit, is_new, warnings)
 
     def _note(self, name: str, url: str, commit: str | None, auto: bool | None, *, when: str | None = None) -> None:

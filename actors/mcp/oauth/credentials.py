@@ -9,8 +9,7 @@ import httpx2
 
 from ....wire.messages.mcp import LaunchPlan
 from .bearer import Bearer
-from .grant import key_of
-from .obtain import by_itself, with_a_person
+from .grant import Grant, key_of
 from .vault import Grants, Vault
 
 Authorize = Callable[[LaunchPlan], Awaitable[None]]
@@ -24,7 +23,7 @@ def credentials_from(vault: Grants) -> Callable[[LaunchPlan], httpx2.Auth | None
         if plan.transport != "streamable":
             return None
         is_machine = plan.oauth is not None and plan.oauth.grant == "client_credentials"
-        return Bearer(vault, key_of(plan), (lambda: by_itself(plan)) if is_machine else None)
+        return Bearer(vault, key_of(plan), (lambda: _by_itself(plan)) if is_machine else None)
 
     return credentials
 
@@ -38,9 +37,18 @@ def authorizer(vault: Vault, show: Callable[[str, str], Awaitable[None]]) -> Aut
 
     async def authorize(plan: LaunchPlan) -> None:
         if plan.oauth is not None and plan.oauth.grant == "client_credentials":
-            grant = await by_itself(plan)
+            grant = await _by_itself(plan)
         else:
+            from .obtain import with_a_person  # noqa: PLC0415 - see `_by_itself`
+
             grant = await with_a_person(plan, partial(show, plan.bundle_id))
         await vault.save(key_of(plan), grant)
 
     return authorize
+
+
+async def _by_itself(plan: LaunchPlan) -> Grant:
+    # The flows bring an HTTP client, signatures and models that no Computer without such a server has to load.
+    from .obtain import by_itself  # noqa: PLC0415
+
+    return await by_itself(plan)
