@@ -80,10 +80,14 @@ class OfficialPeer:
 
 
 class Official:
-    """Starts official peers; used through the `official` fixture of tests/interop."""
+    """Starts official peers; used through the `official` fixture of tests/interop.
 
-    def __init__(self, python: Path, peers: Peers) -> None:
-        self._python, self._peers = python, peers
+    Args:
+        scratch: Where they keep temporary files, which a peer that is killed leaves behind.
+    """
+
+    def __init__(self, python: Path, peers: Peers, scratch: Path) -> None:
+        self._python, self._peers, self._scratch = python, peers, scratch
 
     async def server(self, port: int = 0) -> OfficialPeer:
         """A Server on this port, or on a free one; its URL is `facts["url"]`."""
@@ -111,5 +115,6 @@ class Official:
         return await self._start("agent.py", url, office, name)
 
     async def _start(self, script: str, *words: str) -> OfficialPeer:
-        env = {**os.environ, "A2C_SMCP_LOG_SILENT": "1"}  # its log would go to stdout, which carries the answers
+        # Its log would go to stdout, which carries the answers.
+        env = {**os.environ, "A2C_SMCP_LOG_SILENT": "1", "TMPDIR": str(self._scratch)}
         return await OfficialPeer(self._peers.start([self._python, SCRIPTS / script, *words], env=env)).ready()
