@@ -149,6 +149,9 @@ class _Worker:
             if self._process.returncode is None:
                 self._process.kill()
             await self._process.wait()
+            with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                while True:  # to its end, which is where an event loop lets go of the pipe
+                    await self._answers.receive()
             await self._process.aclose()
 
     async def _receive(self, size: int) -> bytes:
