@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from typing import Final
 
 import msgspec
@@ -26,7 +27,7 @@ _UNDER_WAY: Final[frozenset[State]] = frozenset({"queued", "starting", "stopping
 """States of a server that is wanted and has yet to show whether it comes up."""
 
 
-class Calling(Actor):
+class Calling(Actor, ABC):
     """Part of the McpSupervisor, which provides what is named here."""
 
     _table: Lifecycle
@@ -35,17 +36,17 @@ class Calling(Actor):
     _moved: asyncio.Event
     _calls_here: int = 0
 
-    def _handle(self, event: Event) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _handle(self, event: Event) -> None: ...
 
-    def _set_alarm(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _set_alarm(self) -> None: ...
 
-    def _status(self) -> ServerStatus:
-        raise NotImplementedError
+    @abstractmethod
+    def _status(self) -> ServerStatus: ...
 
-    def call_queued(self, req_id: str, waiting: bool) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def call_queued(self, req_id: str, waiting: bool) -> None: ...
 
     @handler(concurrent=CALLS)
     async def call(self, message: CallTool) -> ToolOutcome:

@@ -13,7 +13,7 @@ from ...bus import Bus
 from ...wire.envelope import Address
 from ...wire.messages.mcp import ServerStatus, ServerStatusChanged
 from ..kernel import Perished
-from .report import Sum
+from .report import Reported, Sum
 from .roster import Place
 from .site import Site
 
@@ -21,7 +21,7 @@ WAITING = "waiting for a worker"
 CODE = "no_worker"
 
 
-class AwaitedLife:
+class AwaitedLife(Reported):
     """Implements `kernel.Incarnation`.
 
     Args:
@@ -64,22 +64,6 @@ class AwaitedLife:
         self._is_stopping = True
         if self._place is not None:
             self._place.ring()
-
-    @property
-    def queued(self) -> int:
-        return self._work.latest.queued
-
-    @property
-    def high_water(self) -> int:
-        return self._work.latest.high_water
-
-    @property
-    def busy(self) -> int:
-        return self._work.latest.busy
-
-    @property
-    def capacity(self) -> int:
-        return self._work.latest.capacity
 
 
 def waiting(bundle_id: str, now: float) -> ServerStatus:

@@ -56,6 +56,28 @@ class Sum:
         return rows
 
 
+class Reported:
+    """The load of a life elsewhere, as `kernel.Incarnation` shows it: what its worker said last."""
+
+    _work: Sum
+
+    @property
+    def queued(self) -> int:
+        return self._work.latest.queued
+
+    @property
+    def high_water(self) -> int:
+        return self._work.latest.high_water
+
+    @property
+    def busy(self) -> int:
+        return self._work.latest.busy
+
+    @property
+    def capacity(self) -> int:
+        return self._work.latest.capacity
+
+
 def _add(row: Work, spread: Spread, failed: int, cancelled: int) -> None:
     row.merge(spread)
     row.failed += failed

@@ -16,7 +16,7 @@ import anyio.to_thread
 from ..kernel import Perished
 from .papers import Papers
 from .process import WorkerProcess
-from .report import Sum
+from .report import Reported, Sum
 from .roster import Place
 from .site import Site
 from .terms import Terms
@@ -26,7 +26,7 @@ SWEEP_LIMIT = 6.0
 logger = logging.getLogger(__name__)
 
 
-class SpawnedLife:
+class SpawnedLife(Reported):
     """Implements `kernel.Incarnation`.
 
     Args:
@@ -76,22 +76,6 @@ class SpawnedLife:
             self._stop_within = within
             if self._place is not None:
                 self._place.ring()
-
-    @property
-    def queued(self) -> int:
-        return self._work.latest.queued
-
-    @property
-    def high_water(self) -> int:
-        return self._work.latest.high_water
-
-    @property
-    def busy(self) -> int:
-        return self._work.latest.busy
-
-    @property
-    def capacity(self) -> int:
-        return self._work.latest.capacity
 
     async def _accompany(
         self, process: WorkerProcess, place: Place, deadline: float, on_up: Callable[[], None]

@@ -15,9 +15,9 @@ import httpx2
 
 from ....wire.messages.mcp import LaunchPlan
 from ..failures import ConnectionLost, RedirectRefused, RequestFailed, UpstreamFailed
-from .dispatcher import NotificationSink, RawDispatcher
-from .http_exchange import exchange, failure_of, is_unreachable, make_client, same_origin, shown
-from .http_tasks import HttpTasks
+from .dispatcher import NotificationSink
+from .http_connection import HttpConnection
+from .http_exchange import exchange, failure_of, is_unreachable, same_origin, shown
 from .jsonrpc import RequestId
 from .refusal import refusal
 from .sse_parser import EventTooLong, SseParser
@@ -26,19 +26,13 @@ LISTEN = {"accept": "text/event-stream", "cache-control": "no-store"}
 CONTENT = {"content-type": "application/json"}
 
 
-class SseConnection:
+class SseConnection(HttpConnection):
     """One SSE endpoint. Made by `open_sse`."""
 
     def __init__(self, plan: LaunchPlan, on_notification: NotificationSink, auth: httpx2.Auth | None) -> None:
-        self._plan = plan
-        self._client = make_client(plan, auth=auth)
-        self._tasks = HttpTasks()
-        self._dispatcher = RawDispatcher(self, on_notification, encoding_errors=plan.encoding_errors)
+        super().__init__(plan, on_notification, auth)
         self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._protocol: str | None = None
         self._queue: asyncio.Task[None] | None = None
-        self._notes: list[str] = []
-        self._closed = False
 
     async def connect(self) -> None:
         """Opens the stream and waits for the endpoint it names.
@@ -55,14 +49,6 @@ class SseConnection:
     # -- what the session sees ------------------------------------------------------------
 
     @property
-    def dispatcher(self) -> RawDispatcher:
-        return self._dispatcher
-
-    @property
-    def pid(self) -> int | None:
-        return None
-
-    @property
     def session_id(self) -> str | None:
         return None
 
@@ -72,20 +58,8 @@ class SseConnection:
     def negotiated(self, protocol: str, *, modern: bool) -> None:
         self._protocol = protocol
 
-    def notes(self) -> tuple[str, ...]:
-        return tuple(self._notes)
-
-    def stderr_tail(self) -> tuple[str, ...]:
-        return ()
-
-    async def close(self, *, gentle: bool = True) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        self._dispatcher.close(ConnectionLost("the connection is being closed"))
+    async def _farewell(self, *, gentle: bool) -> None:
         self._endpoint.cancel()
-        await self._client.aclose()
-        await self._tasks.close()
 
     # -- outgoing -----------------------------------------------------------------------
 
@@ -149,10 +123,6 @@ class SseConnection:
         if not same_origin(httpx2.URL(url), httpx2.URL(self._plan.url)):
             raise RedirectRefused(shown(httpx2.URL(url)))
         return url
-
-    def _note(self, text: str) -> None:
-        if text not in self._notes:
-            self._notes.append(text)
 
 
 async def open_sse(

@@ -14,9 +14,10 @@ import msgspec
 
 from ....wire.messages.mcp import LaunchPlan
 from ..failures import ConnectionLost, RequestFailed, SessionForgotten, UnusableAnswer, UpstreamFailed
-from .dispatcher import NotificationSink, RawDispatcher
-from .http_exchange import exchange, failure_of, is_unreachable, make_client
-from .http_tasks import LATE_GRACE, HttpTasks
+from .dispatcher import NotificationSink
+from .http_connection import HttpConnection
+from .http_exchange import exchange, failure_of, is_unreachable
+from .http_tasks import LATE_GRACE
 from .jsonrpc import RequestId
 from .line_splitter import MAX_LINE
 from .refusal import refusal
@@ -41,7 +42,7 @@ FIRST_MESSAGE_WAIT = 10.0
 CLOSE_BOUND = 2.0
 
 
-class StreamableConnection:
+class StreamableConnection(HttpConnection):
     """One streamable HTTP endpoint.
 
     Args:
@@ -56,29 +57,15 @@ class StreamableConnection:
         on_forgotten: Callable[[str], None] = lambda _: None,
         auth: httpx2.Auth | None = None,
     ) -> None:
-        self._plan = plan
+        super().__init__(plan, on_notification, auth)
         self._loop = asyncio.get_running_loop()
-        self._client = make_client(plan, auth=auth)
-        self._tasks = HttpTasks()
-        self._dispatcher = RawDispatcher(self, on_notification, encoding_errors=plan.encoding_errors)
         self._on_forgotten = on_forgotten
         self._session_id: str | None = None
-        self._protocol: str | None = None
         self._modern = False
         self._barrier: asyncio.Task[None] | None = None
         self._listening: asyncio.Task[None] | None = None
-        self._notes: list[str] = []
-        self._closed = False
 
     # -- what the session sees ------------------------------------------------------------
-
-    @property
-    def dispatcher(self) -> RawDispatcher:
-        return self._dispatcher
-
-    @property
-    def pid(self) -> int | None:
-        return None
 
     @property
     def session_id(self) -> str | None:
@@ -96,17 +83,7 @@ class StreamableConnection:
         """Forgets the session, so that the next message opens a new one on this connection."""
         self._session_id = self._protocol = None
 
-    def notes(self) -> tuple[str, ...]:
-        return tuple(self._notes)
-
-    def stderr_tail(self) -> tuple[str, ...]:
-        return ()
-
-    async def close(self, *, gentle: bool = True) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        self._dispatcher.close(ConnectionLost("the connection is being closed"))
+    async def _farewell(self, *, gentle: bool) -> None:
         if gentle and self._session_id is not None and self._plan.terminate_on_close:
             try:
                 async with asyncio.timeout(CLOSE_BOUND):
@@ -114,8 +91,6 @@ class StreamableConnection:
                         pass
             except (RequestFailed, httpx2.HTTPError, TimeoutError):
                 pass  # a server that cannot end the session will let it expire
-        await self._client.aclose()
-        await self._tasks.close()
 
     # -- outgoing -----------------------------------------------------------------------
 
@@ -279,10 +254,6 @@ class StreamableConnection:
             self._note("the server offers no listening stream")
         else:
             self._note(f"the listening stream was refused with HTTP {status}")
-
-    def _note(self, text: str) -> None:
-        if text not in self._notes and len(self._notes) < 16:
-            self._notes.append(text)
 
 
 class StreamProgress(msgspec.Struct):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -63,7 +64,7 @@ ANSWERS: Mapping[object, Answer] = {
 """What the hook `server_approval` may answer; anything else leaves the server pending."""
 
 
-class Management(Actor):
+class Management(Actor, ABC):
     """Provided by the ReconcileActor: everything named here."""
 
     _held: Held
@@ -75,6 +76,7 @@ class Management(Actor):
     _lanes: Lanes
     _authorize: Callable[[LaunchPlan], Awaitable[None]] | None
 
+    @abstractmethod
     async def _change(
         self,
         config: ComputerConfig,
@@ -82,14 +84,13 @@ class Management(Actor):
         loaded: Loaded | None = None,
         *,
         defined: Mapping[str, Definition] | None = None,
-    ) -> ChangeResult:
-        raise NotImplementedError
+    ) -> ChangeResult: ...
 
-    def _member(self, bundle_id: str) -> SetEntry:
-        raise NotImplementedError
+    @abstractmethod
+    def _member(self, bundle_id: str) -> SetEntry: ...
 
-    async def _render(self, picture: Picture, member: SetEntry, *, is_automatic: bool) -> LaunchPlan:
-        raise NotImplementedError
+    @abstractmethod
+    async def _render(self, picture: Picture, member: SetEntry, *, is_automatic: bool) -> LaunchPlan: ...
 
     # -- approvals ------------------------------------------------------------------------
 

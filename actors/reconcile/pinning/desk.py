@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 
 import anyio.to_thread
 
@@ -19,15 +20,15 @@ from .kept import keep, read_board
 logger = logging.getLogger(__name__)
 
 
-class PinDesk(Actor):
+class PinDesk(Actor, ABC):
     """Part of the ReconcileActor, which provides what is named here."""
 
     _held: Held
     _files: Places
     _committer: Committer
 
-    def _member(self, bundle_id: str) -> SetEntry:
-        raise NotImplementedError
+    @abstractmethod
+    def _member(self, bundle_id: str) -> SetEntry: ...
 
     @handler(concurrent=16)
     async def accept_tools(self, message: AcceptTools) -> ManagementResult:
