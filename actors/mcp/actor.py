@@ -50,8 +50,8 @@ from . import resources
 from .calling import Calling
 from .life import Life
 from .reading import not_connected
-from .session.adapter import PAGE_LIMIT, Session
-from .session.listing import Kind
+from .session.listing import PAGE_LIMIT, Kind
+from .session.session import Session
 from .session.subscriptions import Wishes, updated_uri
 from .status import Counters, essence, server_status
 from .supervision.alarm import Alarm

@@ -14,7 +14,7 @@ from ...wire.codec import Attachment
 from ...wire.messages.mcp import CallLimits, CallTool, ToolOutcome
 from . import outcome
 from .failures import RequestFailed, TimeLimitReached
-from .session.adapter import Session
+from .session.session import Session
 from .supervision.breaker import Breakers
 from .supervision.bulkhead import Bulkhead
 

@@ -54,6 +54,17 @@ class StartLimitReached(RequestFailed):
         super().__init__(f"the server did not start within {limit:g} s")
 
 
+class HandshakeFailed(RequestFailed):
+    """There is a connection, but no session (R-LIFE-7)."""
+
+    executed = "no"
+    transport = False
+
+    def __init__(self, code: Literal["refused", "malformed_handshake", "version"], reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
 class ConnectionLost(RequestFailed):
     """The process ended, the pipe closed, or the network failed before the answer came."""
 

@@ -20,10 +20,9 @@ from ...wire.messages.mcp import LaunchPlan
 from ...wire.redaction import Redaction
 from .calls import Calls
 from .failures import AuthorizationFailed, ConnectionLost, RequestFailed, StartLimitReached
-from .session.adapter import Session
 from .session.listing import Kind
 from .session.lists import Lists
-from .session.negotiation import HTTP_PATIENCE, STDIO_PATIENCE
+from .session.session import HTTP_PATIENCE, STDIO_PATIENCE, Session
 from .session.subscriptions import Subscriptions
 from .supervision.health import Health
 from .supervision.lifecycle import Cause, Closed, Event, Lost, Placed, Started, StartFailed

@@ -6,7 +6,8 @@ from ...wire.codec import Attachment
 from ...wire.messages.mcp import CompleteArgument, Completions, ReadResource, ResourceContents, ResourcesPage
 from .failures import RequestFailed
 from .reading import listing_failure, read_failure
-from .session.adapter import PAGE_LIMIT, Session
+from .session.listing import PAGE_LIMIT
+from .session.session import Session
 
 
 async def page(session: Session, bundle_id: str, cursor: str | None) -> ResourcesPage:

@@ -10,8 +10,7 @@ import pytest
 from smcp_runtime.actors.blobs import BlobSettings, Quota, UploadLimits
 from smcp_runtime.actors.desktop import DesktopSettings
 from smcp_runtime.actors.finder import FinderSettings
-from smcp_runtime.actors.mcp.session.adapter import PAGE_LIMIT
-from smcp_runtime.actors.mcp.session.listing import MAX_PAGES
+from smcp_runtime.actors.mcp.session.listing import MAX_PAGES, PAGE_LIMIT
 from smcp_runtime.actors.reconcile.config.options import RuntimeOptions
 from smcp_runtime.actors.skills.frontmatter import BLOCK_BYTES
 from smcp_runtime.actors.skills.settings import INLINE_CEILING, SkillSettings

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
+PAGE_LIMIT = 10.0
+"""Seconds for one page of a list (D-5)."""
 MAX_PAGES = 1000
 MAX_BYTES = 64 * 1024 * 1024
 MAX_NOTES = 10

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable
 
 from ..failures import RequestFailed
-from .adapter import Session
 from .listing import Kind, Listing
 from .refresh import Refresh
+from .session import Session
 
 DISCARDS = 3
 """Readings in a row that are thrown away because the list changed meanwhile, before one is taken all the same."""

@@ -13,7 +13,7 @@ from functools import partial
 import msgspec
 
 from ..failures import RequestFailed
-from .adapter import Session
+from .session import Session
 
 FIRST_RETRY = 1.0
 MAX_RETRY = 30.0

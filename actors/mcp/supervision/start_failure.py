@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from mcp import MCPError
-from pydantic import ValidationError
-
 from ....wire.errors import ConfigValidationError, InvalidSelectionError, MissingInputError, PolicyError, SmcpError
-from ..failures import AuthorizationFailed, ConnectionLost, RedirectRefused, RequestFailed, StartLimitReached
+from ..failures import (
+    AuthorizationFailed,
+    ConnectionLost,
+    HandshakeFailed,
+    RedirectRefused,
+    RequestFailed,
+    StartLimitReached,
+)
 from .lifecycle import Cause, Nature
 
 _NOT_BY_WAITING = (ConfigValidationError, InvalidSelectionError, MissingInputError, PolicyError)
@@ -38,14 +42,10 @@ def _told(error: BaseException) -> tuple[str, str, str]:
             told = (str(error), "network", "unreachable")
         case ConnectionLost():
             told = (str(error), "startup", "ended_early")
+        case HandshakeFailed():
+            told = (str(error), "startup", error.code)
         case RequestFailed():
             told = (str(error), "network", "upstream_failed")
-        case MCPError():
-            told = (f"the server refused the handshake: {error.message}", "startup", "refused")
-        case ValidationError():
-            told = ("the server's handshake is malformed", "startup", "malformed_handshake")
-        case RuntimeError():
-            told = ("the server speaks no version of the protocol that we do", "startup", "version")
         case _:
             told = (f"the start failed ({type(error).__name__})", "startup", "startup")
     return told

@@ -1,27 +1,20 @@
-"""Requests to one MCP server and their answers, over any transport; the library's session runs on it too.
+"""Requests to one MCP server and their answers, over any transport.
 
-It implements the library's `Dispatcher` contract, so that `ClientSession` does the negotiation, and
-offers `request`, which takes and returns JSON text, for everything that is called often. A result is
-never decoded here. Lives on one asyncio loop; nothing in it is queued without a bound.
+Both are JSON text, and a result is never decoded here. Lives on one asyncio loop; nothing in it is queued
+without a bound.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
 import anyio
 import anyio.abc
 import msgspec
-from mcp import MCPError
-from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest, run_notify_intercept
-from mcp.shared.exceptions import NoBackChannelError
-from mcp.shared.message import MessageMetadata
-from mcp.shared.transport_context import TransportContext
-from mcp.types import REQUEST_TIMEOUT
 
 from ..failures import ConnectionLost, ErrorAnswer, RequestFailed, TimeLimitReached, UnusableAnswer
 from . import jsonrpc
@@ -35,6 +28,17 @@ NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 NotificationSink = Callable[[str, msgspec.Raw], None]
 """Takes each notification as it arrives; must neither block nor raise (R-MCP-27)."""
+PeerHandler = Callable[[RequestId, str, dict[str, Any] | None], Awaitable[object]]
+"""Answers a request of the server with what JSON can say, or raises `PeerRequestRefused`."""
+Intercept = Callable[[str, dict[str, Any] | None], object]
+
+
+class PeerRequestRefused(Exception):
+    """Our answer to a request of the server is a JSON-RPC error."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code, self.message = code, message
 
 
 class Sender(Protocol):
@@ -77,8 +81,8 @@ class RawDispatcher:
         self._encoding_errors = encoding_errors
         self._waiting: dict[RequestId, Waiting] = {}
         self._next_id = 0
-        self._on_request: OnRequest | None = None
-        self._intercept: OnNotifyIntercept | None = None
+        self._answer: PeerHandler | None = None
+        self._intercept: Intercept | None = None
         self._group: anyio.abc.TaskGroup | None = None
         self._peer_requests = 0
         self.last_received = self._loop.time()
@@ -242,11 +246,11 @@ class RawDispatcher:
         if method == "notifications/progress":
             self._progressed(params)
         if self._intercept is not None and (method == "notifications/cancelled" or b"subscriptionId" in bytes(params)):
-            run_notify_intercept(self._intercept, method, _plain_object(params))
+            self._intercept(method, jsonrpc.plain_object(params))
         self._sink(method, params)
 
     def _progressed(self, params: msgspec.Raw) -> None:
-        token = (_plain_object(params) or {}).get("progressToken")
+        token = (jsonrpc.plain_object(params) or {}).get("progressToken")
         if isinstance(token, str) and token.isdigit():
             token = int(token)
         waiting = self._waiting.get(token) if isinstance(token, int | str) else None
@@ -260,23 +264,23 @@ class RawDispatcher:
     def _asked(self, request_id: RequestId, method: str, params: msgspec.Raw) -> None:
         if method == "ping":
             self._reply(jsonrpc.answer(request_id, b"{}"))
-        elif self._on_request is None or self._group is None:
+        elif self._answer is None or self._group is None:
             self._reply(jsonrpc.refusal(request_id, jsonrpc.METHOD_NOT_FOUND, "Method not found"))
         elif self._peer_requests >= PEER_REQUESTS:
             self._reply(jsonrpc.refusal(request_id, jsonrpc.INTERNAL_ERROR, "too many requests at once"))
         else:
             self._peer_requests += 1
-            self._group.start_soon(self._serve, self._on_request, request_id, method, _plain_object(params))
+            self._group.start_soon(self._serve, self._answer, request_id, method, jsonrpc.plain_object(params))
 
     async def _serve(
-        self, on_request: OnRequest, request_id: RequestId, method: str, params: dict[str, Any] | None
+        self, answer: PeerHandler, request_id: RequestId, method: str, params: dict[str, Any] | None
     ) -> None:
         try:
-            result = await on_request(PeerRequest(self, request_id), method, params)
-        except MCPError as error:
+            result = await answer(request_id, method, params)
+        except PeerRequestRefused as error:
             self._reply(jsonrpc.refusal(request_id, error.code, error.message))
         except Exception:
-            # the library's own handler failed on what the server sent; the server gets an answer all the same
+            # the handler failed on what the server sent; the server gets an answer all the same
             logger.warning("a %s request of the server could not be answered", method)
             self._reply(jsonrpc.refusal(request_id, jsonrpc.INTERNAL_ERROR, "the request could not be answered"))
         else:
@@ -288,89 +292,24 @@ class RawDispatcher:
         if not self.closed.done():
             self._sender.send(message, None, NO_HEADERS)
 
-    # -- the library's contract -----------------------------------------------------------
-
-    async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
-    ) -> dict[str, Any]:
-        """`request` as the library's session calls it."""
-        opts = opts or {}
-        try:
-            result = await self.request(
-                method,
-                None if params is None else msgspec.json.encode(params),
-                timeout=opts.get("timeout"),
-                request_id=opts.get("request_id"),
-                headers=opts.get("headers", NO_HEADERS),
-                cancellable=opts.get("cancel_on_abandon", True),
-            )
-        except ErrorAnswer as error:
-            data = msgspec.json.decode(error.data) if error.data else None
-            raise MCPError(error.code, error.message, data) from error
-        except TimeLimitReached as error:
-            raise MCPError(REQUEST_TIMEOUT, str(error)) from error
-        found = _plain_object(msgspec.Raw(result))
-        if found is None:
-            raise UnusableAnswer(f"the result of {method} is not an object")
-        return found
-
-    async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
-        """`notify_nowait` as the library's session calls it."""
-        headers = (opts or {}).get("headers", NO_HEADERS)
-        self.notify_nowait(method, None if params is None else msgspec.json.encode(params), headers)
-
-    async def run(
+    async def serve(
         self,
-        on_request: OnRequest,
-        on_notify: OnNotify,
-        on_notify_intercept: OnNotifyIntercept | None = None,
+        answer: PeerHandler,
+        intercept: Intercept | None = None,
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serves requests of the server until the connection ends.
+        """Has requests of the server answered until the connection ends.
 
-        `on_notify` is not used: every notification goes to our own sink, and the session acts on none of them
-        but those of the intercept.
+        Args:
+            answer: Takes the id, the method and the parameters of a request; its result is the answer.
+            intercept: Told the notifications that concern single requests or streams of announcements.
         """
         try:
             async with anyio.create_task_group() as group:
-                self._group, self._on_request, self._intercept = group, on_request, on_notify_intercept
+                self._group, self._answer, self._intercept = group, answer, intercept
                 task_status.started()
                 await asyncio.wait([self.closed])
                 group.cancel_scope.cancel()
         finally:
-            self._group = self._on_request = self._intercept = None
-
-
-class PeerRequest:
-    """What the library's handler of a server's request may know and do: not much beyond its id."""
-
-    transport = TransportContext(kind="jsonrpc", can_send_request=True)
-    can_send_request = True
-    message_metadata: MessageMetadata = None
-
-    def __init__(self, dispatcher: RawDispatcher, request_id: RequestId) -> None:
-        self._dispatcher = dispatcher
-        self.request_id = request_id
-        self.cancel_requested = anyio.Event()
-
-    async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
-    ) -> dict[str, Any]:
-        raise NoBackChannelError(method)
-
-    async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
-        await self._dispatcher.notify(method, params, opts)
-
-    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """No server asks for progress on what we answer."""
-
-
-def _plain_object(text: msgspec.Raw) -> dict[str, Any] | None:
-    if not text:
-        return None
-    try:
-        found = msgspec.json.decode(text)
-    except (msgspec.MsgspecError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+            self._group = self._answer = self._intercept = None

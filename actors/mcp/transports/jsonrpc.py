@@ -104,6 +104,17 @@ def valid_utf8(text: bytes) -> bool:
     return True
 
 
+def plain_object(text: bytes | msgspec.Raw) -> dict[str, Any] | None:
+    """A JSON object, decoded; `None` if it is none."""
+    if not text:
+        return None
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def _read_leniently(text: bytes) -> Iterator[Incoming]:
     try:
         found = read_leniently(text)  # NaN is then written as null

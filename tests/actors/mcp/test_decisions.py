@@ -10,13 +10,13 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp import MCPError
 
 from smcp_runtime.actors.mcp import outcome
 from smcp_runtime.actors.mcp.failures import (
     AuthorizationFailed,
     ConnectionLost,
     ErrorAnswer,
+    HandshakeFailed,
     RedirectRefused,
     RequestFailed,
     SessionForgotten,
@@ -26,8 +26,8 @@ from smcp_runtime.actors.mcp.failures import (
     UpstreamFailed,
 )
 from smcp_runtime.actors.mcp.life import launcher_of
+from smcp_runtime.actors.mcp.session.library.param_headers import ParamHeaders
 from smcp_runtime.actors.mcp.session.listing import Kind, Listing, Page, read_page
-from smcp_runtime.actors.mcp.session.param_headers import ParamHeaders
 from smcp_runtime.actors.mcp.session.refresh import Refresh
 from smcp_runtime.actors.mcp.supervision.breaker import Breaker, Breakers
 from smcp_runtime.actors.mcp.supervision.bulkhead import Bulkhead
@@ -512,8 +512,8 @@ class TestCauses:
             (ConnectionLost("x", sent=False), ("network", "unreachable", "passing")),
             (UpstreamFailed("x"), ("network", "upstream_failed", "passing")),
             (RedirectRefused("x"), ("network", "redirect_refused", "passing")),
-            (MCPError(-1, "x"), ("startup", "refused", "passing")),
-            (RuntimeError("secret"), ("startup", "version", "passing")),
+            (HandshakeFailed("refused", "x"), ("startup", "refused", "passing")),
+            (HandshakeFailed("version", "x"), ("startup", "version", "passing")),
             (KeyError("secret"), ("startup", "startup", "passing")),
         ],
     )

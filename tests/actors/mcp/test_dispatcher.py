@@ -20,7 +20,8 @@ from smcp_runtime.actors.mcp.failures import (
     TimeLimitReached,
     UnusableAnswer,
 )
-from smcp_runtime.actors.mcp.transports.dispatcher import PEER_REQUESTS, RawDispatcher
+from smcp_runtime.actors.mcp.session.library.dispatcher import LibraryDispatcher
+from smcp_runtime.actors.mcp.transports.dispatcher import PEER_REQUESTS, PeerRequestRefused, RawDispatcher
 
 pytestmark = pytest.mark.anyio
 spec = pytest.mark.spec
@@ -225,12 +226,12 @@ class TestTheServersRequests:
         wire = Wire()
         hold = anyio.Event()
 
-        async def hang(context: Any, method: str, params: Any) -> dict[str, Any]:
+        async def hang(request_id: object, method: str, params: Any) -> dict[str, Any]:
             await hold.wait()
             return {}
 
         async with anyio.create_task_group() as group:
-            await group.start(wire.dispatcher.run, hang, None)
+            await group.start(wire.dispatcher.serve, hang)
             for number in range(PEER_REQUESTS + 3):
                 wire.feed(id=number, method="sampling/createMessage")
             assert [message["error"]["message"] for message in wire.sent] == ["too many requests at once"] * 3
@@ -242,13 +243,13 @@ class TestTheServersRequests:
     async def test_what_the_handler_raises_becomes_an_error_answer(self) -> None:
         wire = Wire()
 
-        async def refuse(context: Any, method: str, params: Any) -> dict[str, Any]:
+        async def refuse(request_id: object, method: str, params: Any) -> dict[str, Any]:
             if method == "known":
-                raise MCPError(-7, "said so")
+                raise PeerRequestRefused(-7, "said so")
             raise KeyError("secret")
 
         async with anyio.create_task_group() as group:
-            await group.start(wire.dispatcher.run, refuse, None)
+            await group.start(wire.dispatcher.serve, refuse)
             wire.feed(id=1, method="known")
             wire.feed(id=2, method="broken")
             await anyio.sleep(0.01)
@@ -271,11 +272,15 @@ async def test_a_notification_is_handed_on_before_the_next_message_is_read() -> 
 class TestAsTheLibraryCallsIt:
     async def test_results_are_objects_and_errors_are_the_librarys(self) -> None:
         wire = Wire()
-        task = asyncio.ensure_future(wire.dispatcher.send_raw_request("initialize", {"a": 1}, {"timeout": 5.0}))
+        task = asyncio.ensure_future(
+            LibraryDispatcher(wire.dispatcher).send_raw_request("initialize", {"a": 1}, {"timeout": 5.0})
+        )
         assert (await wire.sent_one())["params"] == {"a": 1}
         wire.feed(id=1, result={"b": 2})
         assert await task == {"b": 2}
-        task = asyncio.ensure_future(wire.dispatcher.send_raw_request("x", None, {"request_id": "listen-1"}))
+        task = asyncio.ensure_future(
+            LibraryDispatcher(wire.dispatcher).send_raw_request("x", None, {"request_id": "listen-1"})
+        )
         await anyio.lowlevel.checkpoint()
         wire.feed(id="listen-1", error={"code": -9, "message": "m", "data": {"supported": []}})
         with pytest.raises(MCPError) as refused:
@@ -284,7 +289,7 @@ class TestAsTheLibraryCallsIt:
 
     async def test_a_result_that_is_no_object_is_unusable(self) -> None:
         wire = Wire()
-        task = asyncio.ensure_future(wire.dispatcher.send_raw_request("initialize", None))
+        task = asyncio.ensure_future(LibraryDispatcher(wire.dispatcher).send_raw_request("initialize", None))
         await wire.sent_one()
         wire.feed(id=1, result=[1])
         with pytest.raises(RequestFailed):
@@ -297,7 +302,7 @@ class TestAsTheLibraryCallsIt:
         async with anyio.create_task_group() as group:
 
             async def run(*, task_status: anyio.abc.TaskStatus[None]) -> None:
-                await wire.dispatcher.run(
+                await LibraryDispatcher(wire.dispatcher).run(
                     None,  # type: ignore[arg-type]
                     None,  # type: ignore[arg-type]
                     lambda method, params: bool(offered.append(method)),

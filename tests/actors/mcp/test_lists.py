@@ -13,9 +13,10 @@ import pytest
 
 from smcp_runtime.actors.mcp.failures import TimeLimitReached
 from smcp_runtime.actors.mcp.session import refresh
-from smcp_runtime.actors.mcp.session.adapter import Capabilities, Session
 from smcp_runtime.actors.mcp.session.listing import Kind, Listing, Page
 from smcp_runtime.actors.mcp.session.lists import DISCARDS, Lists
+from smcp_runtime.actors.mcp.session.negotiated import Capabilities
+from smcp_runtime.actors.mcp.session.session import Session
 
 pytestmark = pytest.mark.anyio
 spec = pytest.mark.spec

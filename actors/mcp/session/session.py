@@ -1,8 +1,7 @@
-"""One negotiated MCP session: the adapter that hides the MCP library from the rest of the runtime (F-52).
+"""One negotiated MCP session, in which servers of the handshake era and of 2026-07-28 look alike.
 
-The library's `ClientSession` negotiates; calls, lists and reads go past it as JSON text. Handshake-era
-and 2026-07-28 servers look alike from here on. Entered, used and left by one owner task (F-30); others
-only await its methods.
+The library negotiates, which nobody outside this folder sees (F-52); calls, lists and reads go past it as
+JSON text. Entered, used and left by one owner task (F-30); others only await its methods.
 """
 
 from __future__ import annotations
@@ -10,17 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import version
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import msgspec
-from mcp import types
-from mcp.client.session import ClientSession
-from mcp.client.subscriptions import SubscriptionLost, listen
-from mcp.shared.exceptions import MCPError
-from mcp.shared.inbound import MCP_METHOD_HEADER, MCP_NAME_HEADER, NAME_BEARING_METHODS, encode_header_value
-from mcp.types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
-from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from ....wire import tracing
 from ....wire.messages.mcp import Completions
@@ -28,33 +20,25 @@ from ..failures import ConnectionLost, ErrorAnswer, RequestFailed, SessionForgot
 from ..transports.connection import Connection
 from ..transports.dispatcher import NO_HEADERS
 from ..transports.jsonrpc import RequestId, one_line
-from .listing import Kind, Listing, Page, read_page
-from .negotiation import negotiate
-from .param_headers import ParamHeaders
+from .listing import PAGE_LIMIT, Kind, Listing, Page, read_page
+from .loading import client_class
+from .negotiated import Capabilities, Negotiated
 
-NAME = "smcp-runtime"
+if TYPE_CHECKING:
+    from .library.client import Client
+
 REQ_ID = "a2c_req_id"
 """Member of `_meta` with the id of the Agent's call, so that a server's log can be joined with everybody else's."""
-PAGE_LIMIT = 10.0
-"""Seconds for one page of a list (D-5)."""
 LIST_LIMIT = 60.0
 """Seconds for all pages of a list."""
+STDIO_PATIENCE = 0.15
+HTTP_PATIENCE = 1.0
+"""Seconds before the older handshake is tried beside the newer question. Over HTTP an unused handshake leaves a
+session behind on the server, so it has the longer one."""
 RENEW_LIMIT = 15.0
 """Seconds for the handshake that replaces a forgotten session."""
 COMPLETIONS_MAX = 100
 """Values of one completion, the most that MCP lets a server propose."""
-
-
-class Capabilities(msgspec.Struct, frozen=True):
-    """What a server declared that matters to us. `*_changed` says that it announces changes of that list."""
-
-    tools: bool = False
-    tools_changed: bool = False
-    resources: bool = False
-    resources_changed: bool = False
-    subscribe: bool = False
-    prompts: bool = False
-    completions: bool = False
 
 
 class _Result(msgspec.Struct):
@@ -88,49 +72,53 @@ class Session:
     ) -> None:
         self._connection = connection
         self._dispatcher = connection.dispatcher
-        self._info = types.Implementation(name=NAME, version=version(NAME))
-        self._client = ClientSession(dispatcher=self._dispatcher, client_info=self._info)
+        self._client: Client | None = None
         self._patience, self._older_only = patience, older_only
-        self._stamp = b""
-        self._param_headers = ParamHeaders()
         self._names: dict[str, bytes] = {}
         self._on_renewed = on_renewed
         self._renewal: asyncio.Future[None] | None = None
         self._renewal_wanted = asyncio.Event()
-        self.modern = False
-        self.protocol = ""
-        self.server_name: str | None = None
-        self.capabilities = Capabilities()
+        self._negotiated = Negotiated()
 
     async def __aenter__(self) -> Session:
-        await self._client.__aenter__()
-        try:
-            await negotiate(self._client, patience=self._patience, older_only=self._older_only)
-            self._settled()
-        except BaseException:
-            # the library would wrap an error it is told of in a group
-            await self._client.__aexit__(None, None, None)
-            raise
+        client = (await client_class())(self._dispatcher)
+        self._settled(await client.open(patience=self._patience, older_only=self._older_only))
+        self._client = client
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._client.__aexit__(None, None, None)
+        await self._open_client.close()
 
-    def _settled(self) -> None:
-        self.protocol = self._client.protocol_version or ""
-        self.modern = self.protocol in MODERN_PROTOCOL_VERSIONS
-        self.server_name = self._client.server_info.name if self._client.server_info is not None else None
-        self.capabilities = _capabilities(self._client.server_capabilities)
-        if self.modern:
-            meta = {
-                PROTOCOL_VERSION_META_KEY: self.protocol,
-                CLIENT_INFO_META_KEY: self._info.model_dump(by_alias=True, mode="json", exclude_none=True),
-                CLIENT_CAPABILITIES_META_KEY: {},
-            }
-            self._stamp = msgspec.json.encode(meta)[1:-1] + b","
-        self._connection.negotiated(self.protocol, modern=self.modern)
+    @property
+    def modern(self) -> bool:
+        """Whether the server speaks the era of 2026-07-28."""
+        return self._negotiated.modern
+
+    @property
+    def protocol(self) -> str:
+        """The version that was agreed on."""
+        return self._negotiated.protocol
+
+    @property
+    def server_name(self) -> str | None:
+        """What the server calls itself."""
+        return self._negotiated.server_name
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it declared."""
+        return self._negotiated.capabilities
+
+    @property
+    def _open_client(self) -> Client:
+        assert self._client is not None, "the session has not been entered"
+        return self._client
+
+    def _settled(self, negotiated: Negotiated) -> None:
+        self._negotiated = negotiated
+        self._connection.negotiated(negotiated.protocol, modern=negotiated.modern)
 
     # -- a forgotten session --------------------------------------------------------------
 
@@ -146,7 +134,7 @@ class Session:
             try:
                 async with asyncio.timeout(RENEW_LIMIT):
                     await self._renew()
-            except (RequestFailed, MCPError, ValueError, RuntimeError, TimeoutError) as error:
+            except (RequestFailed, TimeoutError) as error:
                 failure = ConnectionLost(f"no new session with the server ({type(error).__name__})", sent=False)
                 self._dispatcher.close(failure)
             self._renewal = None
@@ -164,13 +152,7 @@ class Session:
 
     async def _renew(self) -> None:
         self._connection.renegotiate()
-        parameters = types.InitializeRequestParams(
-            protocol_version=self.protocol, capabilities=types.ClientCapabilities(), client_info=self._info
-        )
-        result = await self._client.send_request(types.InitializeRequest(params=parameters), types.InitializeResult)
-        self._client.adopt(result)
-        await self._client.send_notification(types.InitializedNotification())
-        self._settled()
+        self._settled(await self._open_client.renew(self.protocol))
 
     # -- requests -----------------------------------------------------------------------
 
@@ -197,12 +179,12 @@ class Session:
         parameters = b'{"name":%b,"arguments":%b,"_meta":{%b"progressToken":%d}}' % (
             name,
             one_line(arguments),
-            self._stamp + _origin(req_id, traceparent),
+            self._negotiated.stamp + _origin(req_id, traceparent),
             token,
         )
         headers = NO_HEADERS
         if self.modern:
-            headers = {**self._routing("tools/call", tool), **self._param_headers.of(tool, arguments)}
+            headers = self._open_client.headers("tools/call", tool, arguments)
         result = await self._send("tools/call", parameters, timeout, headers, request_id=token, idle=idle, work=True)
         if not result.startswith(b"{"):
             raise UnusableAnswer("the result of the call is not an object")
@@ -237,7 +219,7 @@ class Session:
         except TimeoutError as error:
             raise TimeLimitReached(LIST_LIMIT) from error
         if kind == "tools" and self.modern:
-            self._param_headers.absorb(listing)
+            self._open_client.absorb(listing)
         return listing
 
     async def read(self, uri: str, *, timeout: float) -> bytes:
@@ -298,26 +280,14 @@ class Session:
         Raises:
             RequestFailed: The stream broke, or the server does not serve it.
         """
-        try:
-            async with listen(
-                self._client,
-                tools_list_changed=self.capabilities.tools_changed,
-                resources_list_changed=self.capabilities.resources_changed,
-                resource_subscriptions=uris if self.capabilities.subscribe else (),
-            ) as stream:
-                on_open(stream.honored.resource_subscriptions or ())
-                async for _ in stream:
-                    pass
-        except (MCPError, SubscriptionLost) as error:
-            code = error.code if isinstance(error, MCPError) else 0
-            raise ErrorAnswer(code, "the server ended its announcements") from error
+        await self._open_client.listen(self.capabilities, uris, on_open)
 
     async def _ask(self, method: str, members: Mapping[str, object], timeout: float, name: str | None = None) -> bytes:
         body = msgspec.json.encode(members)
-        if self._stamp:
-            body = b'{"_meta":{%b}%b' % (self._stamp[:-1], b"," + body[1:] if members else b"}")
-        headers = self._routing(method, name) if self.modern else NO_HEADERS
-        parameters = body if members or self._stamp else None
+        if self._negotiated.stamp:
+            body = b'{"_meta":{%b}%b' % (self._negotiated.stamp[:-1], b"," + body[1:] if members else b"}")
+        headers = self._open_client.headers(method, name) if self.modern else NO_HEADERS
+        parameters = body if members or self._negotiated.stamp else None
         return await self._send(method, parameters, timeout, headers)
 
     async def _send(
@@ -355,30 +325,9 @@ class Session:
                     await asyncio.wait([renewal], timeout=deadline - loop.time())
         raise AssertionError  # pragma: no cover - the loop returns or raises
 
-    def _routing(self, method: str, name: str | None) -> Mapping[str, str]:
-        headers = {MCP_METHOD_HEADER: method}
-        if name is not None and method in NAME_BEARING_METHODS:
-            headers[MCP_NAME_HEADER] = encode_header_value(name)
-        return headers
-
 
 def _origin(req_id: str, traceparent: str) -> bytes:
     """Members of `_meta` that say where a call comes from."""
     members = {REQ_ID: req_id, tracing.FIELD: traceparent}
     known = {name: value for name, value in members.items() if value}
     return msgspec.json.encode(known)[1:-1] + b"," if known else b""
-
-
-def _capabilities(declared: types.ServerCapabilities | None) -> Capabilities:
-    if declared is None:
-        return Capabilities()
-    tools, resources = declared.tools, declared.resources
-    return Capabilities(
-        tools=tools is not None,
-        tools_changed=bool(tools and tools.list_changed),
-        resources=resources is not None,
-        resources_changed=bool(resources and resources.list_changed),
-        subscribe=bool(resources and resources.subscribe),
-        prompts=declared.prompts is not None,
-        completions=declared.completions is not None,
-    )

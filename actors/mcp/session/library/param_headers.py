@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from mcp.shared.inbound import find_invalid_x_mcp_header, mcp_param_headers, x_mcp_header_map
 
-from .listing import Listing
+from ..listing import Listing
 
 logger = logging.getLogger(__name__)
 

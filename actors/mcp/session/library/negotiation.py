@@ -17,18 +17,14 @@ from mcp import MCPError
 from mcp.client.session import ClientSession
 from pydantic import ValidationError
 
-from ..failures import UnusableAnswer, UpstreamFailed
-
-STDIO_PATIENCE = 0.15
-HTTP_PATIENCE = 1.0
-"""Seconds before the older handshake is tried beside the newer question. Over HTTP an unused handshake leaves a
-session behind on the server, so it has the longer one."""
+from ...failures import UnusableAnswer, UpstreamFailed
 
 
 async def negotiate(client: ClientSession, *, patience: float, older_only: bool = False) -> None:
     """Settles era and version on `client`. Without a limit of its own.
 
     Args:
+        patience: Seconds before the older handshake is tried beside the newer question.
         older_only: Sends nothing but the older handshake, for a server that ends when it sees anything else.
     Raises:
         MCPError: The server refused both ways; what it said to the older one.
