@@ -66,7 +66,7 @@ def test_each_outside_library_has_one_door() -> None:
         (f"{PACKAGE}.wire", "anyio mcp pydantic socketio zmq"),
         (f"{PACKAGE}.server", "mcp mcp_types pydantic"),
         (f"{PACKAGE}.agent", "mcp mcp_types pydantic"),
-        (f"{PACKAGE}.runtime", "mcp mcp_types pydantic"),
+        (f"{PACKAGE}.runtime", "mcp mcp_types pydantic httpx2"),
         (f"{PACKAGE}.cli.main", "mcp mcp_types pydantic socketio aiohttp zmq uvicorn starlette rich"),
     ],
 )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-
-import httpx2
+from typing import TYPE_CHECKING
 
 from ....wire.messages.mcp import LaunchPlan
-from .bearer import Bearer
 from .grant import Grant, key_of
 from .vault import Grants, Vault
+
+if TYPE_CHECKING:
+    import httpx2
 
 Authorize = Callable[[LaunchPlan], Awaitable[None]]
 """Has a server authorized, with whoever sits at this machine if it takes a person."""
@@ -22,6 +23,8 @@ def credentials_from(vault: Grants) -> Callable[[LaunchPlan], httpx2.Auth | None
     def credentials(plan: LaunchPlan) -> httpx2.Auth | None:
         if plan.transport != "streamable":
             return None
+        from .bearer import Bearer  # noqa: PLC0415 - see `_by_itself`
+
         is_machine = plan.oauth is not None and plan.oauth.grant == "client_credentials"
         return Bearer(vault, key_of(plan), (lambda: _by_itself(plan)) if is_machine else None)
 

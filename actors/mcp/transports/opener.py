@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-
-import httpx2
+from typing import TYPE_CHECKING
 
 from ....wire.messages.mcp import LaunchPlan
 from ....wire.redaction import Redaction
 from .connection import Connection
 from .dispatcher import NotificationSink
 from .process_record import ProcessRecords
-from .sse import open_sse
 from .stderr_log import StderrLog
 from .stdio import open_stdio
-from .streamable import StreamableConnection
 from .tail import Tail
+
+if TYPE_CHECKING:
+    import httpx2
 
 
 class Opener:
@@ -62,7 +62,11 @@ class Opener:
             if folder is not None:
                 log = StderrLog(folder / f"{plan.bundle_id}.log", redaction=Redaction(plan.secrets))
             return await open_stdio(plan, on_notification, tail=tail, log=log, records=self._records)
-        auth = self._credentials(plan)
+        # they bring an HTTP client, which no Computer without such a server has to load
         if plan.transport == "sse":
-            return await open_sse(plan, on_notification, auth=auth)
-        return StreamableConnection(plan, on_notification, on_forgotten=on_forgotten, auth=auth)
+            from .sse import open_sse  # noqa: PLC0415
+
+            return await open_sse(plan, on_notification, auth=self._credentials(plan))
+        from .streamable import StreamableConnection  # noqa: PLC0415
+
+        return StreamableConnection(plan, on_notification, on_forgotten=on_forgotten, auth=self._credentials(plan))
