@@ -40,6 +40,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
+        self._owned: dict[str, dict[str, None]] = {}
         self.revision = 0
         self.content_revision = 0
 
@@ -63,13 +64,12 @@ class Registry:
 
     def settle(self, owner: str, present: Mapping[str, Rank]) -> None:
         """What a source declares now: the rest of what it registered becomes orphaned, the order is taken over."""
-        for name, entry in list(self._entries.items()):
-            if entry.owner != owner:
-                continue
-            if name in present and not entry.orphan:
-                self._replace(name, msgspec.structs.replace(entry, rank=present[name]))
-            elif name not in present:
+        for name in self._names_of(owner):
+            entry = self._entries[name]
+            if name not in present:
                 self._replace(name, msgspec.structs.replace(entry, orphan=True))
+            elif not entry.orphan and entry.rank != present[name]:
+                self._replace(name, msgspec.structs.replace(entry, rank=present[name]))
         self._forget_oldest(owner)
 
     def orphan(self, owner: str) -> None:
@@ -78,9 +78,8 @@ class Registry:
 
     def unregister(self, owner: str) -> None:
         """The source is gone for good (C-SKILL-56)."""
-        for name, entry in list(self._entries.items()):
-            if entry.owner == owner:
-                self._replace(name, None)
+        for name in self._names_of(owner):
+            self._replace(name, None)
 
     def content_changed(self) -> None:
         """A file of a visible package is not what it was."""
@@ -100,23 +99,36 @@ class Registry:
 
     def names_of(self, owner: str) -> Collection[str]:
         """Visible names of one source."""
-        return [name for name, entry in self._entries.items() if entry.owner == owner and not entry.orphan]
+        return [name for name in self._names_of(owner) if not self._entries[name].orphan]
+
+    def _names_of(self, owner: str) -> list[str]:
+        return list(self._owned.get(owner, ()))
 
     def _replace(self, name: str, entry: Entry | None) -> None:
         before = self._entries.get(name)
         if entry == before:
             return
+        if before is not None and (entry is None or entry.owner != before.owner):
+            self._disown(name, before.owner)
         if entry is None:
             del self._entries[name]
         else:
             self._entries[name] = entry
+            self._owned.setdefault(entry.owner, {})[name] = None
         if _is_visible(before) or _is_visible(entry):
             self.revision += 1
 
     def _forget_oldest(self, owner: str) -> None:
-        orphans = [name for name, entry in self._entries.items() if entry.owner == owner and entry.orphan]
+        orphans = [name for name in self._names_of(owner) if self._entries[name].orphan]
         for name in orphans[: max(0, len(orphans) - ORPHANS_KEPT)]:
             del self._entries[name]
+            self._disown(name, owner)
+
+    def _disown(self, name: str, owner: str) -> None:
+        names = self._owned[owner]
+        del names[name]
+        if not names:
+            del self._owned[owner]
 
 
 def _is_visible(entry: Entry | None) -> bool:
