@@ -7,11 +7,10 @@ is what is compared, projected and written; only an actual start renders it (R-M
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from ....wire.durations import format_duration, parse_duration
 from ....wire.errors import ConfigValidationError
 from ....wire.identity import derive_bundle_id, is_valid_bundle_id, normalise_name
 from ....wire.servers import FIELD_ALIASES, TRANSPORT_SPELLINGS
@@ -19,10 +18,10 @@ from ...tools.vrl import EngineMissing, check_script
 from .fields import Fields
 from .findings import Findings, item, member
 from .oauth_entry import read_oauth, secret_input_of
+from .parameters import Transport, read_parameters
 from .placeholders import TooDeep, references
 from .policies import read_group
 
-Transport = Literal["stdio", "streamable", "sse"]
 CheckScript = Callable[[str], str | None]
 """What is wrong with a VRL script, or `None`; may raise `EngineMissing`."""
 
@@ -30,7 +29,6 @@ _FLAT_KEYS = ("command", "args", "env", "cwd", "url", "headers", "timeout")
 _PARAMETER_ALIASES = {"encodingErrorHandler": "encoding_error_handler", "sseReadTimeout": "sse_read_timeout"} | {
     "terminateOnClose": "terminate_on_close"
 }
-_ERROR_HANDLERS = ("strict", "ignore", "replace")
 
 
 class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,72 +178,9 @@ def _read_parameters(fields: Fields, transport: Transport | None, is_flat: bool,
             return {}
     if transport is None:
         return {}
-    read = _READERS[transport](parameters, findings)
+    read = read_parameters(transport, parameters, findings)
     parameters.refuse_unknown(f"the parameters of a {transport} server")
     return read
-
-
-def _read_stdio(fields: Fields, findings: Findings) -> dict[str, Any]:
-    handler = fields.text("encoding_error_handler") or "strict"
-    if handler not in _ERROR_HANDLERS and "${" not in handler:
-        findings.add(fields.at("encoding_error_handler"), "must be one of strict, ignore, replace", code="bad_choice")
-    return {
-        "command": fields.text("command", required=True, empty=False) or "",
-        "args": fields.texts("args"),
-        "env": fields.text_map("env"),
-        "cwd": fields.text("cwd"),
-        "encoding": fields.text("encoding") or "utf-8",
-        "encoding_error_handler": handler,
-    }
-
-
-def _read_streamable(fields: Fields, findings: Findings) -> dict[str, Any]:
-    return {
-        "url": fields.text("url", required=True, empty=False) or "",
-        "headers": fields.text_map("headers"),
-        "timeout": _duration(fields, "timeout", "PT30S", findings),
-        "sse_read_timeout": _duration(fields, "sse_read_timeout", "PT5M", findings),
-        "terminate_on_close": fields.placeholder("terminate_on_close") or fields.flag("terminate_on_close", True),
-    }
-
-
-def _read_sse(fields: Fields, findings: Findings) -> dict[str, Any]:
-    return {
-        "url": fields.text("url", required=True, empty=False) or "",
-        "headers": fields.text_map("headers"),
-        "timeout": _seconds(fields, "timeout", 5.0, findings),
-        "sse_read_timeout": _seconds(fields, "sse_read_timeout", 300.0, findings),
-    }
-
-
-_READERS: Mapping[str, Callable[[Fields, Findings], dict[str, Any]]] = {
-    "stdio": _read_stdio,
-    "streamable": _read_streamable,
-    "sse": _read_sse,
-}
-
-
-def _duration(fields: Fields, name: str, default: str, findings: Findings) -> str:
-    placeholder = fields.placeholder(name)
-    value = fields.take(name)
-    if placeholder is not None or value is None:
-        return placeholder or default
-    try:
-        return format_duration(parse_duration(value))
-    except ValueError:
-        findings.add(fields.at(name), "must be an ISO-8601 duration or a number of seconds", code="bad_duration")
-        return default
-
-
-def _seconds(fields: Fields, name: str, default: float, findings: Findings) -> float | str:
-    placeholder = fields.placeholder(name)
-    if placeholder is not None:
-        return placeholder
-    value = fields.number(name)
-    if value is not None and not 0 < value <= 10**9:
-        findings.add(fields.at(name), "must be a number of seconds > 0", code="bad_duration")
-        return default
-    return default if value is None else float(value)
 
 
 def _read_explicit_id(fields: Fields, findings: Findings) -> str | None:

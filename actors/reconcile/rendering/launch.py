@@ -17,6 +17,7 @@ from ....wire.errors import ConfigValidationError, SmcpError, StartupError
 from ....wire.identity import derive_bundle_id
 from ....wire.messages.mcp import LaunchPlan, OAuthPlan
 from ..config.oauth_entry import oauth_plan
+from ..config.parameters import is_encoding, is_endpoint, is_variable
 from ..config.placeholders import Rendered, Surroundings, render
 from ..config.policies import ServerPolicies
 from ..config.server_entry import ServerEntry
@@ -116,15 +117,19 @@ def _check(entry: ServerEntry, parameters: Mapping[str, Any]) -> None:
             _expect(entry, name, isinstance(value, bool), "a boolean")
         elif name == "args":
             for index, element in enumerate(value):
-                _expect(entry, f"args[{index}]", isinstance(element, str), "a text")
+                _expect(entry, f"args[{index}]", isinstance(element, str) and "\0" not in element, "a text")
         elif name in ("env", "headers"):
             for key, element in (value or {}).items():
                 _expect(entry, f"{name}.{key}", isinstance(element, str), "a text")
         elif value is not None:
             _expect(entry, name, isinstance(value, str), "a text")
-    target = "command" if entry.type == "stdio" else "url"
-    _expect(entry, target, bool(parameters[target].strip()), "non-empty")
-    if entry.type == "stdio":
+    if entry.type != "stdio":
+        _expect(entry, "url", is_endpoint(parameters["url"]), "an http or https URL")
+    else:
+        _expect(entry, "command", bool(parameters["command"].strip()), "non-empty")
+        _expect(entry, "encoding", is_encoding(parameters["encoding"]), "an encoding that Python knows")
+        for key, element in (parameters["env"] or {}).items():
+            _expect(entry, f"env.{key}", is_variable(key, element), "what an environment can hold")
         _expect(
             entry,
             "encoding_error_handler",

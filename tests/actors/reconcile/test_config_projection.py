@@ -43,8 +43,8 @@ def test_servers_are_keyed_by_their_identity_and_repeat_it() -> None:
     ("raw", "parameters"),
     [
         ({"command": "c"}, {"command", "args", "env", "cwd", "encoding", "encoding_error_handler"}),
-        ({"url": "u", "type": "http"}, {"url", "headers", "timeout", "sse_read_timeout", "terminate_on_close"}),
-        ({"url": "u", "type": "sse"}, {"url", "headers", "timeout", "sse_read_timeout"}),
+        ({"url": "http://u", "type": "http"}, {"url", "headers", "timeout", "sse_read_timeout", "terminate_on_close"}),
+        ({"url": "http://u", "type": "sse"}, {"url", "headers", "timeout", "sse_read_timeout"}),
     ],
 )
 def test_every_field_is_there_with_its_default(raw: dict[str, Any], parameters: set[str]) -> None:
@@ -91,7 +91,7 @@ def test_local_keys_never_leave() -> None:
         "health_check": {"interval_secs": 9},
         "reconnect": {"max_retries": 7},
     }
-    http = {"type": "http", "url": "u", "oauth": {"mode": "authorizationCode", "clientName": "cn"}}
+    http = {"type": "http", "url": "http://u", "oauth": {"mode": "authorizationCode", "clientName": "cn"}}
     text = json.dumps(projected({"a": stdio, "b": http}))
     for word in (
         "secret",
@@ -132,8 +132,8 @@ def test_inputs_are_definitions_only() -> None:
 
 @spec("W-REL-2")
 def test_a_placeholder_in_a_numeric_field_does_not_break_a_peers_validator() -> None:
-    sse = {"type": "sse", "server_parameters": {"url": "u", "timeout": "${input:t}"}}
-    http = {"type": "http", "server_parameters": {"url": "u", "terminate_on_close": "${input:b}"}}
+    sse = {"type": "sse", "server_parameters": {"url": "http://u", "timeout": "${input:t}"}}
+    http = {"type": "http", "server_parameters": {"url": "http://u", "terminate_on_close": "${input:b}"}}
     servers = projected({"a": sse, "b": http})["servers"]
     assert servers["a"]["server_parameters"]["timeout"] == 5.0
     assert servers["b"]["server_parameters"]["terminate_on_close"] is True
@@ -141,7 +141,8 @@ def test_a_placeholder_in_a_numeric_field_does_not_break_a_peers_validator() -> 
 
 @spec("W-CFG-1", "W-CFG-12")
 def test_our_own_reader_takes_the_projection_without_setting_anything_aside() -> None:
-    servers = {"a": {"command": "c"}, "b": {"url": "u", "timeout": 90.5}, "c": {"url": "u", "type": "sse"}}
+    sse = {"url": "http://u", "type": "sse"}
+    servers = {"a": {"command": "c"}, "b": {"url": "http://u", "timeout": 90.5}, "c": sse}
     config, notes = read_config(projected(servers))
     assert isinstance(config, GetComputerConfigRet)
     assert (sorted(config.servers), notes) == (["a", "b", "c"], ())

@@ -67,7 +67,7 @@ def test_an_http_plan_holds_seconds_and_headers() -> None:
 
 @spec("R-INPUT-6")
 def test_typed_values_of_pure_placeholders_reach_their_field() -> None:
-    parameters = {"url": "u", "timeout": "${input:n}", "terminate_on_close": "${input:b}"}
+    parameters = {"url": "http://u", "timeout": "${input:n}", "terminate_on_close": "${input:b}"}
     made = plan(entry(type="streamable", server_parameters=parameters), n=7, b=False)
     assert (made.timeout, made.terminate_on_close) == (7.0, False)
 
@@ -80,8 +80,16 @@ def test_typed_values_of_pure_placeholders_reach_their_field() -> None:
         ({"command": "${input:a}"}, {"a": "  "}, "server_parameters.command"),
         ({"command": "c", "args": ["x", "${input:a}"]}, {"a": True}, "server_parameters.args[1]"),
         ({"command": "c", "env": {"K": "${input:a}"}}, {"a": 1}, "server_parameters.env.K"),
-        ({"type": "sse", "url": "u", "timeout": "${input:a}"}, {"a": "soon"}, "server_parameters.timeout"),
-        ({"type": "http", "url": "u", "timeout": "${input:a}"}, {"a": -1}, "server_parameters.timeout"),
+        ({"command": "c", "args": ["${input:a}"]}, {"a": "x\0"}, "server_parameters.args[0]"),
+        ({"command": "c", "env": {"K": "${input:a}"}}, {"a": "x\0"}, "server_parameters.env.K"),
+        (
+            {"server_parameters": {"command": "c", "encoding": "${input:a}"}, "type": "stdio"},
+            {"a": "klingon"},
+            "server_parameters.encoding",
+        ),
+        ({"type": "http", "url": "${input:a}"}, {"a": "not a place"}, "server_parameters.url"),
+        ({"type": "sse", "url": "http://u", "timeout": "${input:a}"}, {"a": "soon"}, "server_parameters.timeout"),
+        ({"type": "http", "url": "http://u", "timeout": "${input:a}"}, {"a": -1}, "server_parameters.timeout"),
     ],
 )
 def test_a_value_of_another_type_is_refused_by_field_without_being_quoted(raw: Any, values: Any, field: str) -> None:

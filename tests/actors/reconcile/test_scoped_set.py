@@ -581,7 +581,7 @@ class TestInputs:
         path = files.declare("user", PROMPT, **{"My Server": {"command": "c", "args": ["${input:t}"]}})
         before = path.read_bytes()
         await files.start(env={"A2C_SMCP_t": "resolved-value"})
-        await files.world.until(lambda: ("start", "My_Server") in files.world.orders)
+        await files.world.until(lambda: "My_Server" in files.world.plans)
         assert files.world.plans["My_Server"][-1].args == ("resolved-value",)
         assert path.read_bytes() == before
         every = [file.read_bytes() for file in files.root.rglob("*") if file.is_file()]

@@ -54,7 +54,7 @@ class TestForms:
             "encoding": "utf-8",
             "encoding_error_handler": "strict",
         }
-        sse = entry({"name": "s", "type": "sse", "server_parameters": {"url": "u"}})
+        sse = entry({"name": "s", "type": "sse", "server_parameters": {"url": "http://u"}})
         assert (sse.parameters["timeout"], sse.parameters["sse_read_timeout"]) == (5.0, 300.0)
 
     @spec("R-MCP-2")
@@ -63,16 +63,16 @@ class TestForms:
 
     @spec("R-MCP-2")
     def test_a_native_url_without_type_is_ambiguous(self) -> None:
-        assert faults({"name": "s", "server_parameters": {"url": "u"}}) == [("e.type", "missing")]
+        assert faults({"name": "s", "server_parameters": {"url": "http://u"}}) == [("e.type", "missing")]
 
     @spec("R-MCP-1")
     @pytest.mark.parametrize(
         ("flat", "transport"),
         [
             ({"command": "c", "args": ["a"], "env": {"K": "v"}, "cwd": "/"}, "stdio"),
-            ({"url": "u", "headers": {"H": "v"}, "timeout": 3}, "streamable"),
-            ({"url": "u", "type": "sse", "timeout": 3}, "sse"),
-            ({"url": "u", "type": "http"}, "streamable"),
+            ({"url": "http://u", "headers": {"H": "v"}, "timeout": 3}, "streamable"),
+            ({"url": "http://u", "type": "sse", "timeout": 3}, "sse"),
+            ({"url": "http://u", "type": "http"}, "streamable"),
         ],
     )
     def test_flat_entries_are_read_like_native_ones(self, flat: dict[str, Any], transport: str) -> None:
@@ -81,7 +81,7 @@ class TestForms:
 
     @spec("R-MCP-1")
     def test_a_flat_entry_with_command_and_url_is_ambiguous(self) -> None:
-        assert faults({"command": "c", "url": "u"}, key="k") == [("e", "ambiguous_transport")]
+        assert faults({"command": "c", "url": "http://u"}, key="k") == [("e", "ambiguous_transport")]
 
     @spec("R-MCP-1")
     def test_only_transport_keys_move_out_of_a_flat_entry(self) -> None:
@@ -181,6 +181,13 @@ class TestFaults:
             (with_parameters(STDIO, args="x"), ("e.server_parameters.args", "wrong_type")),
             (with_parameters(STDIO, args=["x", 1]), ("e.server_parameters.args[1]", "wrong_type")),
             (with_parameters(STDIO, env={"K": 1}), ("e.server_parameters.env.K", "wrong_type")),
+            (with_parameters(STDIO, env={"": "x"}), ('e.server_parameters.env[""]', "bad_environment")),
+            (with_parameters(STDIO, env={"A=B": "x"}), ('e.server_parameters.env["A=B"]', "bad_environment")),
+            (with_parameters(STDIO, env={"A": "x\0"}), ("e.server_parameters.env.A", "bad_environment")),
+            (with_parameters(STDIO, encoding="klingon"), ("e.server_parameters.encoding", "bad_choice")),
+            (with_parameters(HTTP, url="ftp://h/mcp"), ("e.server_parameters.url", "bad_url")),
+            (with_parameters(HTTP, url="localhost:3000/mcp"), ("e.server_parameters.url", "bad_url")),
+            (with_parameters(HTTP, url="http://h:port/mcp"), ("e.server_parameters.url", "bad_url")),
             (with_parameters(STDIO, url="u"), ("e.server_parameters.url", "unknown_key")),
             (
                 with_parameters(STDIO, encoding_error_handler="x"),
