@@ -23,7 +23,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,8 @@ MARGIN = 2.0
 """Seconds beyond it that an Agent waits (W-CALL-11)."""
 PATIENCE = 60.0
 """Seconds in which a server has to give right answers again, or the soak ends."""
+CALM = 30.0
+"""Seconds without load or faults after which a server that has not come back counts as stuck."""
 CONTEXT = 40
 """Lines of a complaint."""
 DRIFT = 0.05
@@ -234,8 +236,10 @@ class Soak:
         self._stage, self._agent, self._arguments = stage, agent, arguments
         self._random = random.Random(arguments.seed)
         self._busy: set[str] = set()
+        self._began = time.monotonic()
         self.load = Load(self._call, stage.servers, deadline=LIMIT + MARGIN, seed=arguments.seed)
         self.recoveries: dict[str, list[float]] = defaultdict(list)
+        self.history: deque[str] = deque(maxlen=60)
         self.longest_pause = 0.0
         self.by_hand = 0
 
@@ -398,6 +402,7 @@ class Soak:
             await fault()
             touched = self._stage.servers
         over = time.monotonic()
+        self.history.append(f"{over - self._began:.1f} {name} of {', '.join(touched) if of_one else 'all'}")
         async with asyncio.timeout(PATIENCE):
             took = await asyncio.gather(*(self.load.recovered(server, over) for server in touched))
         self.recoveries[name].append(max(took))
@@ -526,6 +531,18 @@ def show(result: dict[str, Any]) -> None:
         print(f"! {line}")
 
 
+async def explain(running: Soak, stage: Stage) -> None:
+    """Prints what led to a server that does not come back, and whether it does once it is left alone."""
+    print("the last faults, with their seconds: ", *running.history, sep="\n  ")
+    for calm in (0.0, CALM):
+        await asyncio.sleep(calm)
+        report = await stage.order("report")
+        for name, phase in report["phases"].items():
+            if phase != "ready":
+                print(f"{name}, {calm:g} s after the last call: {json.dumps(report['servers'][name])}")
+        print(f"actors: {report['actors']}")
+
+
 async def soak(arguments: argparse.Namespace) -> int:
     seconds = arguments.minutes * 60
     async with contextlib.AsyncExitStack() as stack:
@@ -542,6 +559,9 @@ async def soak(arguments: argparse.Namespace) -> int:
             gauges = [Gauge("Computer", stage.computer_pid), Gauge("Agent", os.getpid())]
             try:
                 await running.run(gauges)
+            except ExceptionGroup:
+                await explain(running, stage)
+                raise
             finally:
                 result = summary(running, stage, await stage.order("report"), gauges, seconds)
                 show(result)

@@ -72,13 +72,18 @@ class Roster:
     def take(self, bundle_id: str, node: str) -> bool:
         """A node asks for the seat of a server; whether it has it now.
 
+        A node that asks although its actor had arrived has lost it, so that life is over and the next one is to come.
+
         Raises:
             PolicyError: Its name, which is that of its key, is for another server.
             ConfigValidationError: No external worker is wanted for a server of this id.
         """
         place = self._places.get(bundle_id)
         if place is not None and place.node == node:
-            return True
+            if place.arrival is not None and place.lost is None:
+                place.lost = "its actor went down there"
+                place.ring()
+            return place.lost is None
         if not serves(node, bundle_id):
             raise PolicyError(f"the name {node} is not for the server {bundle_id}", code="foreign_key")
         if place is None or not place.is_free_for_all:

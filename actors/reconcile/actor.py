@@ -370,8 +370,16 @@ class ReconcileActor(Following, PluginDesk, ServerDesk, InputDesk, PinDesk):
     async def _ask_again(self, bundle_id: str) -> None:
         """Learns what was missed while this actor was down."""
         status = await self._lanes.ask_again(bundle_id)
-        if status is not None:
-            self.on_status(ServerStatusChanged(status))
+        if status is None:
+            return
+        # one that is to run and was never told so lives anew, and nobody was here to hear of it
+        is_untold = status.activation == "stopped" and self._lanes.is_wanted(bundle_id)
+        if is_untold:
+            self._held.facts.ended(bundle_id)
+            self._lanes.reborn(bundle_id)
+        self.on_status(ServerStatusChanged(status))
+        if is_untold:
+            await self._lanes.settle(bundle_id)
 
     def _could_not(self, bundle_id: str, error: SmcpError) -> None:
         self._outcomes.moved(bundle_id)

@@ -15,6 +15,8 @@ import logging
 import sys
 from typing import Any
 
+import msgspec
+
 from smcp_runtime.actors.reconcile.config.options import RuntimeOptions
 from smcp_runtime.bus.faults import NONE, Faults, FaultyBus, Shares
 from smcp_runtime.runtime import Computer
@@ -69,6 +71,7 @@ class Ordered:
             "joined": seen.phase == "joined_office",
             "pids": {server.bundle_id: server.pid for server in seen.servers},
             "phases": {server.bundle_id: server.phase for server in seen.servers},
+            "servers": {server.bundle_id: msgspec.to_builtins(server) for server in seen.servers},
             "actors": {actor.address: actor.state for actor in seen.actors},
             "counts": {name: sum(s["value"] for s in samples if s["name"] == name) for name in counted},
             "faults": {" ".join(key): count for key, count in sorted(self.faults.done.items())},

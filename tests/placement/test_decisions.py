@@ -47,6 +47,17 @@ class TestRoster:
         roster.left("files.b", "silent for 5 s")
         assert place.lost == "silent for 5 s"
 
+    def test_a_worker_that_asks_for_the_seat_it_has_lived_in_lost_its_actor_and_waits_for_the_next_life(self) -> None:
+        roster = Roster()
+        place = roster.open("files", None)
+        assert roster.take("files", "files.a")
+        roster.arrived("files", "files.a", HERE)
+        assert not roster.take("files", "files.a")
+        assert place.lost == "its actor went down there"
+        roster.close(place)
+        roster.open("files", None)
+        assert roster.take("files", "files.a")
+
     def test_a_seat_is_only_for_workers_named_after_its_server(self) -> None:
         roster = Roster()
         roster.open("files", None)

@@ -86,6 +86,8 @@ class Following(LazyDesk):
             return
         # Facts of its former life are all read by now, and the new one counts its sessions anew.
         self._held.facts.ended(bundle_id)
+        if fact.incarnation > 1:
+            self._lanes.reborn(bundle_id)
         if fact.incarnation > 1 or self._lanes.missed_its_order(bundle_id):
             self.tasks.start_soon(self._lanes.settle, bundle_id, name=f"settle {bundle_id}")
 

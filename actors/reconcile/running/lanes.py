@@ -7,6 +7,7 @@ asked, so changes that overtake each other still end where the last one meant to
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
@@ -85,6 +86,8 @@ class Lanes:
         self._locks: dict[str, anyio.Lock] = {}
         self._prepared: dict[str, tuple[LaunchPlan, LaunchShape]] = {}
         self._unheard: set[str] = set()
+        self._lives: Counter[str] = Counter()
+        self._told: dict[str, int] = {}
         self._resting: set[str] = set()
         self._is_halting = False
 
@@ -180,8 +183,13 @@ class Lanes:
                 raise
 
     def actor_died(self, bundle_id: str) -> None:
-        """The actor lost what it was told; its next life is told again."""
+        """Its server ended with it; its next life is told again what is wanted."""
         self._held.launched.pop(bundle_id, None)
+
+    def reborn(self, bundle_id: str) -> None:
+        """The actor lives anew and knows nothing, even if a plan its former life asked for is handed out later."""
+        self._held.launched.pop(bundle_id, None)
+        self._lives[bundle_id] += 1
 
     def missed_its_order(self, bundle_id: str) -> bool:
         """Whether its actor was not there, or did not answer, when it was last told what is wanted."""
@@ -238,20 +246,12 @@ class Lanes:
         await self._ensure_child(bundle_id)
         if not self.is_wanted(bundle_id):
             return
-        launched = self._held.launched.get(bundle_id)
-        if launched is None:
+        launched, life = self._held.launched.get(bundle_id), self._lives[bundle_id]
+        if launched is None or self._told.get(bundle_id, 0) != life:
             await self._order(bundle_id, StandBy() if self._may_rest(bundle_id) else StartServer())
+            self._told[bundle_id] = life
         elif launched != self._held.servers[bundle_id].entry.launch_shape:
             await self._order(bundle_id, RestartServer(self._drain))
-
-    async def _bring(self, bundle_id: str, order: Ask[ServerStatus]) -> ServerStatus:
-        """Gives an order that was asked for; an actor that does not hear it is told when it is up."""
-        try:
-            await self._ensure_child(bundle_id)
-            return await self._order(bundle_id, order)
-        except SmcpError:
-            self._unheard.add(bundle_id)
-            raise
 
     def _needs_no_actor(self, bundle_id: str) -> bool:
         """Whether a server has no actor and needs none to rest; an external one keeps its seat for its worker."""
@@ -271,6 +271,8 @@ class Lanes:
         await self._keeper.stop_child(bundle_id)
         self._held.launched.pop(bundle_id, None)
         self._held.placed.pop(bundle_id, None)
+        self._told.pop(bundle_id, None)
+        self._lives.pop(bundle_id, None)
         self._ended(bundle_id)
 
     async def _wake(self, bundle_id: str) -> None:

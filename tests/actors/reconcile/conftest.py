@@ -105,7 +105,8 @@ class StubServer(Actor):
     def announce(self, _: AnnounceAgain) -> ServerStatus:
         if self.connected:
             self.list_tools()
-        return self.report("connected" if self.connected else "disconnected", "ready")
+        self.publish(ServerStatusChanged(self.said))
+        return self.said
 
     async def _run(self) -> None:
         try:

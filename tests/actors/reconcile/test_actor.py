@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from smcp_runtime.actors.reconcile.rendering.resolution import Chain, ValueRequest
+from smcp_runtime.bus import Observer
 from smcp_runtime.wire.codec import Attachment
 from smcp_runtime.wire.envelope import Address
 from smcp_runtime.wire.errors import (
@@ -20,6 +21,7 @@ from smcp_runtime.wire.errors import (
     SmcpError,
     StartupError,
 )
+from smcp_runtime.wire.messages.kernel import ActorDown
 from smcp_runtime.wire.messages.projection import EndStart, GrantStart, SyncConfig
 
 from .conftest import RECONCILE, SlowKeeper, World
@@ -531,6 +533,30 @@ class TestFaults:
         await world.until(lambda: world.orders.count(("start", "a")) == 2)
         await world.until_listed("a__echo", "b__echo")
         assert (await world.status()).degradations == ()
+
+    @spec("DEC-35", "F-95")
+    async def test_a_server_actor_that_died_while_reconcile_was_down_is_told_to_start_again(self, world: World) -> None:
+        await world.start(["a"])
+        await world.until_listed("a__echo")
+        for victims in (RECONCILE, Address("mcp/a")), (Address("mcp/a"), RECONCILE):
+            before = world.orders.count(("start", "a"))
+            for victim in victims:
+                world.supervisor.kill_child(victim)
+            await world.until(lambda before=before: world.orders.count(("start", "a")) > before)
+            await world.until_listed("a__echo")
+
+    @spec("DEC-35", "R-MCP-10")
+    async def test_a_plan_handed_out_to_a_dead_actor_does_not_count_as_a_start_of_its_next_life(
+        self, world: World
+    ) -> None:
+        await world.start(["a"])
+        await world.until_listed("a__echo")
+        with Observer(world.bus, ActorDown) as downs:
+            world.supervisor.kill_child(Address("mcp/a"))
+            with anyio.fail_after(5):
+                await anext(aiter(downs))
+        await world.plan("a")
+        await world.until(lambda: world.orders.count(("start", "a")) == 2)
 
     @spec("DEC-35")
     async def test_a_killed_actor_of_a_stopped_server_stays_stopped(self, world: World) -> None:
