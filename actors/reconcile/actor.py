@@ -199,14 +199,14 @@ class ReconcileActor(Following, PluginDesk, ServerDesk, InputDesk, PinDesk):
         prepared = self._lanes.take_prepared(member.bundle_id)
         if prepared is not None:
             return prepared
-        entry = member.entry
+        entry, life = member.entry, self._lanes.life_of(member.bundle_id)
         try:
             made = await self._render(self._composition.picture, member, is_automatic=not message.interactive)
         except SmcpError as error:
             self._outcomes.rendered(member.bundle_id, error)
             raise
         self._outcomes.rendered(member.bundle_id)
-        if not self._lanes.handed_out(member.bundle_id, entry.launch_shape):
+        if not self._lanes.handed_out(member.bundle_id, entry.launch_shape, life):
             self.tasks.start_soon(self._lanes.settle, member.bundle_id, name=f"settle {member.bundle_id}")
         return made
 

@@ -33,6 +33,7 @@ class Held(msgspec.Struct):
         mounts: Servers mounted for this run, by bundle_id (R-CORE-9).
         defined: Inputs defined for this run, by id.
         stopped: Servers stopped by hand; everything else that may run is wanted.
+        told: Servers whose actor was told in its present life to run, or to stand by.
         launched: What each server was last started from (`launch_shape`), by bundle_id.
         placed: Where each server's actor was started, and its `idle_stop` then, by bundle_id.
         listed: What the known tools of each lazy server belong to, by bundle_id (`key_of`).
@@ -55,6 +56,7 @@ class Held(msgspec.Struct):
     mounts: dict[str, ServerEntry] = {}
     defined: dict[str, Definition] = {}
     stopped: set[str] = msgspec.field(default_factory=set)
+    told: set[str] = msgspec.field(default_factory=set)
     launched: dict[str, tuple[Any, ...]] = {}
     placed: dict[str, tuple[Placement, float | None]] = {}
     listed: dict[str, str] = {}
@@ -82,5 +84,6 @@ class Held(msgspec.Struct):
         """Forgets what belongs to servers that ran; intents stay."""
         self.servers, self.launched, self.placed, self.listed = {}, {}, {}, {}
         self.stopped.clear()
+        self.told.clear()
         self.facts = ServerFacts()
         self.is_running = False

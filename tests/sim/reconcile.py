@@ -37,6 +37,7 @@ class FakeServer:
         self.house, self.bundle_id = house, bundle_id
         self.shape: Any = None
         self.wanted = False
+        self.asked: Any = None
         self.ending: anyio.CancelScope | None = None
 
     async def take(self, message: Any) -> ServerStatus:
@@ -145,9 +146,23 @@ class House:
 
     def killed(self, bundle_id: str) -> None:
         """The actor dies with its server, and its next life is told again what it is for."""
+        asked = self.servers[bundle_id].asked
         self.servers[bundle_id].stop()
         self.lanes.actor_died(bundle_id)
-        self.group.start_soon(self.lanes.settle, bundle_id)
+        if asked is not None and self.play.chance(0.5):
+            self.group.start_soon(self.hand_out_late, bundle_id, *asked)
+        self.group.start_soon(self.revive, bundle_id)
+
+    async def revive(self, bundle_id: str) -> None:
+        await self.pause()
+        self.lanes.reborn(bundle_id)
+        await self.lanes.settle(bundle_id)
+
+    async def hand_out_late(self, bundle_id: str, shape: Any, life: int) -> None:
+        """A plan that the dead life had asked for is ready only now."""
+        await self.pause()
+        if not self.lanes.handed_out(bundle_id, shape, life):
+            await self.lanes.settle(bundle_id)
 
     # -- what the reconcile actor does beside ----------------------------------------------
 
@@ -157,11 +172,12 @@ class House:
             raise StartupError("not wanted")
         if self.lanes.take_prepared(bundle_id) is not None:
             return self.held.launched[bundle_id]
-        shape = member.entry.launch_shape
+        shape, life = member.entry.launch_shape, self.lanes.life_of(bundle_id)
+        self.servers[bundle_id].asked = shape, life
         await self.pause()
         if self.fails():
             raise StartupError("cannot be rendered")
-        if not self.lanes.handed_out(bundle_id, shape):
+        if not self.lanes.handed_out(bundle_id, shape, life):
             self.group.start_soon(self.lanes.settle, bundle_id)
         return shape
 

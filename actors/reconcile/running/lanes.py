@@ -87,7 +87,6 @@ class Lanes:
         self._prepared: dict[str, tuple[LaunchPlan, LaunchShape]] = {}
         self._unheard: set[str] = set()
         self._lives: Counter[str] = Counter()
-        self._told: dict[str, int] = {}
         self._resting: set[str] = set()
         self._is_halting = False
 
@@ -105,9 +104,18 @@ class Lanes:
         self._held.launched[bundle_id] = prepared[1]
         return prepared[0]
 
-    def handed_out(self, bundle_id: str, shape: LaunchShape) -> bool:
-        """Notes what a server starts from; `False` when its entry has changed meanwhile, so that it has to settle."""
-        self._held.launched[bundle_id] = shape
+    def life_of(self, bundle_id: str) -> int:
+        """Tells lives of its actor apart."""
+        return self._lives[bundle_id]
+
+    def handed_out(self, bundle_id: str, shape: LaunchShape, life: int) -> bool:
+        """Notes what a server starts from; `False` when its entry has changed meanwhile, so that it has to settle.
+
+        Args:
+            life: That of its actor which asked; what a former one asked for starts nothing.
+        """
+        if life == self._lives[bundle_id]:
+            self._held.launched[bundle_id] = shape
         member = self._held.servers.get(bundle_id)
         return member is not None and member.entry.launch_shape == shape
 
@@ -144,13 +152,13 @@ class Lanes:
         self._held.stopped.discard(bundle_id)
         async with self._lock(bundle_id):
             await self._wake(bundle_id)
-            return await self._order(bundle_id, StartServer())
+            return await self._tell_to_run(bundle_id, StartServer())
 
     async def stop(self, bundle_id: str) -> ServerStatus:
         """Stops a server on request, until it is started on request."""
         self._held.stopped.add(bundle_id)
         async with self._lock(bundle_id):
-            self._held.launched.pop(bundle_id, None)
+            self._forget_what_was_told(bundle_id)
             if bundle_id not in self._keeper.children():
                 self._tell(ServerStatus(bundle_id))
                 return ServerStatus(bundle_id)
@@ -167,7 +175,7 @@ class Lanes:
         self._held.stopped.discard(bundle_id)
         async with self._lock(bundle_id):
             await self._wake(bundle_id)
-            return await self._order(bundle_id, RestartServer(self._drain))
+            return await self._tell_to_run(bundle_id, RestartServer(self._drain))
 
     async def seat(self, bundle_id: str) -> None:
         """Gives a server that rests its actor, which stands by; whoever has none for another reason gets none."""
@@ -176,20 +184,20 @@ class Lanes:
                 return
             try:
                 await self._ensure_child(bundle_id)
-                await self._order(bundle_id, StandBy())
+                await self._tell_to_run(bundle_id, StandBy())
             except SmcpError:
                 if bundle_id not in self._keeper.children():
                     self._resting.add(bundle_id)  # the next call tries again
                 raise
 
     def actor_died(self, bundle_id: str) -> None:
-        """Its server ended with it; its next life is told again what is wanted."""
-        self._held.launched.pop(bundle_id, None)
+        """Its server ended with it, and a plan it asked for starts nothing any more."""
+        self._lives[bundle_id] += 1
+        self._forget_what_was_told(bundle_id)
 
     def reborn(self, bundle_id: str) -> None:
-        """The actor lives anew and knows nothing, even if a plan its former life asked for is handed out later."""
-        self._held.launched.pop(bundle_id, None)
-        self._lives[bundle_id] += 1
+        """The actor lives anew, and has to be told what is wanted, whatever was heard of the end of its former life."""
+        self._held.told.discard(bundle_id)
 
     def missed_its_order(self, bundle_id: str) -> bool:
         """Whether its actor was not there, or did not answer, when it was last told what is wanted."""
@@ -246,12 +254,11 @@ class Lanes:
         await self._ensure_child(bundle_id)
         if not self.is_wanted(bundle_id):
             return
-        launched, life = self._held.launched.get(bundle_id), self._lives[bundle_id]
-        if launched is None or self._told.get(bundle_id, 0) != life:
-            await self._order(bundle_id, StandBy() if self._may_rest(bundle_id) else StartServer())
-            self._told[bundle_id] = life
+        launched = self._held.launched.get(bundle_id)
+        if launched is None or bundle_id not in self._held.told:
+            await self._tell_to_run(bundle_id, StandBy() if self._may_rest(bundle_id) else StartServer())
         elif launched != self._held.servers[bundle_id].entry.launch_shape:
-            await self._order(bundle_id, RestartServer(self._drain))
+            await self._tell_to_run(bundle_id, RestartServer(self._drain))
 
     def _needs_no_actor(self, bundle_id: str) -> bool:
         """Whether a server has no actor and needs none to rest; an external one keeps its seat for its worker."""
@@ -269,10 +276,8 @@ class Lanes:
         except SmcpError as error:
             logger.info("%s did not stop by itself: %s", bundle_id, error.code)
         await self._keeper.stop_child(bundle_id)
-        self._held.launched.pop(bundle_id, None)
+        self._forget_what_was_told(bundle_id)
         self._held.placed.pop(bundle_id, None)
-        self._told.pop(bundle_id, None)
-        self._lives.pop(bundle_id, None)
         self._ended(bundle_id)
 
     async def _wake(self, bundle_id: str) -> None:
@@ -294,6 +299,17 @@ class Lanes:
 
     def _seat_of(self, bundle_id: str) -> tuple[Placement, float | None]:
         return self._placement_of(bundle_id), self._idle_stop_of(bundle_id)
+
+    def _forget_what_was_told(self, bundle_id: str) -> None:
+        self._held.launched.pop(bundle_id, None)
+        self._held.told.discard(bundle_id)
+
+    async def _tell_to_run(self, bundle_id: str, order: Ask[ServerStatus]) -> ServerStatus:
+        life = self._lives[bundle_id]
+        status = await self._order(bundle_id, order)
+        if self._lives[bundle_id] == life:
+            self._held.told.add(bundle_id)
+        return status
 
     async def _order(self, bundle_id: str, order: Ask[ServerStatus], beside: float | None = None) -> ServerStatus:
         limit = CONTROL_LIMIT + (self._drain if beside is None else beside)
