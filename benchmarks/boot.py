@@ -110,10 +110,12 @@ def measure(python: str, program: str, environ: dict[str, str], folder: Path, ru
 def report(title: str, found: list[dict[str, float]]) -> None:
     """One line for people."""
     starts, cpu, imports = ([one[name] * 1000 for one in found] for name in ("start", "cpu", "import"))
+    totals = [begun + loaded for begun, loaded in zip(starts, imports, strict=True)]
     seen = f"{found[-1]['skills']} skills, {found[-1]['servers']} servers"
     print(
-        f"{title}: start {statistics.median(starts):.0f} ms (min {min(starts):.0f}, max {max(starts):.0f}), "
-        f"processor {statistics.median(cpu):.0f} ms, import {statistics.median(imports):.0f} ms; {seen}"
+        f"{title}: {statistics.median(totals):.0f} ms (min {min(totals):.0f}, max {max(totals):.0f}), of which "
+        f"import {statistics.median(imports):.0f}, start {statistics.median(starts):.0f} (min {min(starts):.0f}, "
+        f"max {max(starts):.0f}); processor of the start {statistics.median(cpu):.0f} ms; {seen}"
     )
 
 

@@ -5,7 +5,9 @@
 A Server, a Computer and MCP servers (stdio, SSE, streamable) run as processes of their own, an Agent in this one keeps
 calls in flight. Every so many seconds comes one fault of a deck shuffled by the seed: SIGKILL or SIGSTOP of a server,
 closed pipes, garbage, slowness, the death of an actor, lost, late or repeated envelopes, a restart or pause of the
-Server, a pause of the Computer. The status is 1 when a call was hung or wrong, or when memory or descriptors drifted.
+Server, a pause of the Computer.The status is 1 when a call was hung or wrong, was executed twice or although its
+caller was told that it was not, when a server is not back at the end, when nobody caught an exception, or when memory
+or descriptors drifted.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections import Counter, defaultdict, deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,8 @@ PATIENCE = 60.0
 """Seconds in which a server has to give right answers again, or the soak ends."""
 CALM = 30.0
 """Seconds without load or faults after which a server that has not come back counts as stuck."""
+JUDGED = ("echo", "garbage")
+"""Tools the load calls, each time with a word of its own."""
 CONTEXT = 40
 """Lines of a complaint."""
 DRIFT = 0.05
@@ -94,6 +98,7 @@ class Stage:
         self._arguments = arguments
         self._folder = folder
         self._server_log = folder / "server.log"
+        self.not_executed = (folder / "not_executed").open("w+", encoding="utf-8")
         self._server: Peer | None = None
         self._computer: Peer | None = None
         self._orders = asyncio.Lock()
@@ -155,7 +160,7 @@ class Stage:
         await self._computer.line("^ready$", timeout=60)
 
     async def _entry(self, name: str, placement: str, transport: str) -> dict[str, Any]:
-        flags = ("--tools", TOOLS, "--delay", str(THINK))
+        flags = ("--tools", TOOLS, "--delay", str(THINK), "--log", str(self._folder / f"{name}.received"))
         entry: dict[str, Any] = {"name": name, "type": transport, "default_tool_meta": {"auto_apply": True}}
         self._runtime[name] = {"placement": placement}
         if transport == "stdio":
@@ -211,11 +216,30 @@ class Stage:
         with self._server_log.open(encoding="utf-8", errors="replace") as log:
             return [*complaints_in(self._computer.errors), *complaints_in(log)]
 
+    def lies(self) -> list[str]:
+        """Calls that a server received twice, or received although they were said not to have been executed."""
+        received = Counter(word for log in self._folder.glob("*.received") for word in words_in(log))
+        self.not_executed.seek(0)
+        denied = {line.rstrip("\n") for line in self.not_executed}
+        twice = [f"{word} came {count} times" for word, count in received.items() if count > 1]
+        return [*twice, *(f"{word} came, and was said not to have been executed" for word in denied & received.keys())]
+
     async def close(self) -> None:
         """Ends the Computer with its stdin."""
+        self.not_executed.close()
         assert self._computer is not None
         self._computer.close_stdin()
         await self._computer.exit(timeout=30)
+
+
+def words_in(log: Path) -> Iterator[str]:
+    """The words of the calls that a server wrote down as they came; a line it died in is passed over."""
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                message = json.loads(line)
+                if message["method"] == "tools/call" and message["params"]["name"] in JUDGED:
+                    yield message["params"]["arguments"]["text"]
 
 
 def complaints_in(lines: Iterable[str]) -> list[str]:
@@ -237,7 +261,13 @@ class Soak:
         self._random = random.Random(arguments.seed)
         self._busy: set[str] = set()
         self._began = time.monotonic()
-        self.load = Load(self._call, stage.servers, deadline=LIMIT + MARGIN, seed=arguments.seed)
+        self.load = Load(
+            self._call,
+            stage.servers,
+            deadline=LIMIT + MARGIN,
+            seed=arguments.seed,
+            not_executed=lambda word: print(word, file=stage.not_executed),
+        )
         self.recoveries: dict[str, list[float]] = defaultdict(list)
         self.history: deque[str] = deque(maxlen=60)
         self.longest_pause = 0.0
@@ -479,6 +509,7 @@ def summary(soak: Soak, stage: Stage, report: dict[str, Any], gauges: list[Gauge
         "failed": dict(total.failed.most_common()),
         "hung": total.hung,
         "wrong": total.wrong,
+        "lies": stage.lies(),
         "slowest": total.slowest,
         "restarts": restarts,
         "recovery": {"p50": percentile(every, 0.5), "p99": percentile(every, 0.99), "max": max(every, default=0.0)},
@@ -510,6 +541,7 @@ def show(result: dict[str, Any]) -> None:
         ("failed cleanly", f"{sum(result['failed'].values()):,}"),
         ("hung", str(result["hung"])),
         ("wrong", str(len(result["wrong"]))),
+        ("executed twice, or against what was said", str(len(result["lies"]))),
         ("restarts", ", ".join(f"{count} {name}" for name, count in result["restarts"].items())),
         ("recovery p50 / p99", f"{result['recovery']['p50']:.2f} s / {result['recovery']['p99']:.2f} s"),
         ("slowest call", f"{result['slowest']:.2f} s"),
@@ -527,7 +559,7 @@ def show(result: dict[str, Any]) -> None:
     print(f"\nclean failures: {result['failed']}")
     print(f"envelopes: {result['envelopes']}")
     print(f"longest pause of this process: {result['longest_pause']:.2f} s; warm-up {result['warm_up']:.0f} s")
-    for line in [*result["wrong"][:10], *result["complaints"][:10], *result["unready"]]:
+    for line in [*result["wrong"][:10], *result["lies"][:10], *result["complaints"][:10], *result["unready"]]:
         print(f"! {line}")
 
 
@@ -568,9 +600,12 @@ async def soak(arguments: argparse.Namespace) -> int:
         await stage.close()
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(result, indent=1))
-    drifted = [name for name, d in result["drift"].items() for pair in d.values() if change(pair) > DRIFT]
+    drifted = [
+        name for name, d in result["drift"].items() for pair in d.values() if not pair[0] or change(pair) > DRIFT
+    ]
     judged = drifted if arguments.minutes >= 10 else []
-    return 1 if result["hung"] or result["wrong"] or judged else 0
+    faults = ("hung", "wrong", "lies", "unready", "complaints")
+    return 1 if judged or any(result[name] for name in faults) else 0
 
 
 def main() -> None:

@@ -57,17 +57,27 @@ class Load:
     Args:
         call: Makes one call.
         deadline: Seconds after which the caller is promised an end.
+        not_executed: Told the word of each call that failed and, as its result says, was not executed.
 
     Attributes:
         tallies: By server.
         under_way: When each call that has not ended began, on `time.monotonic`.
     """
 
-    def __init__(self, call: Call, servers: Sequence[str], *, deadline: float, seed: int = 0) -> None:
+    def __init__(
+        self,
+        call: Call,
+        servers: Sequence[str],
+        *,
+        deadline: float,
+        seed: int = 0,
+        not_executed: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self.tallies: dict[str, Tally] = {server: Tally() for server in servers}
         self.under_way: dict[str, float] = {}
         self._call = call
         self._deadline = deadline
+        self._not_executed = not_executed
         self._servers = list(servers)
         self._random = random.Random(seed)
         self._words = 0
@@ -122,6 +132,8 @@ class Load:
         else:
             if result.is_error:
                 tally.failed[why(result)] += 1
+                if result.outcome == "not_executed":
+                    self._not_executed(word)
             elif result.text != word:
                 tally.wrong.append(f"{result.text[:80]!r} for {word!r}")
             else:
