@@ -216,9 +216,12 @@ class Stage:
         with self._server_log.open(encoding="utf-8", errors="replace") as log:
             return [*complaints_in(self._computer.errors), *complaints_in(log)]
 
-    def lies(self) -> list[str]:
+    def received(self) -> Counter[str]:
+        """How often each word reached a server."""
+        return Counter(word for log in self._folder.glob("*.received") for word in words_in(log))
+
+    def lies(self, received: Counter[str]) -> list[str]:
         """Calls that a server received twice, or received although they were said not to have been executed."""
-        received = Counter(word for log in self._folder.glob("*.received") for word in words_in(log))
         self.not_executed.seek(0)
         denied = {line.rstrip("\n") for line in self.not_executed}
         twice = [f"{word} came {count} times" for word, count in received.items() if count > 1]
@@ -502,6 +505,7 @@ def summary(soak: Soak, stage: Stage, report: dict[str, Any], gauges: list[Gauge
     for gauge in gauges:
         rss, descriptors = gauge.drift(warm, seconds)
         drifts[gauge.name] = {"rss": rss, "descriptors": descriptors}
+    received = stage.received()
     every = [value for values in soak.recoveries.values() for value in values]
     return {
         "calls": total.calls,
@@ -509,7 +513,8 @@ def summary(soak: Soak, stage: Stage, report: dict[str, Any], gauges: list[Gauge
         "failed": dict(total.failed.most_common()),
         "hung": total.hung,
         "wrong": total.wrong,
-        "lies": stage.lies(),
+        "received": received.total(),
+        "lies": stage.lies(received),
         "slowest": total.slowest,
         "restarts": restarts,
         "recovery": {"p50": percentile(every, 0.5), "p99": percentile(every, 0.99), "max": max(every, default=0.0)},

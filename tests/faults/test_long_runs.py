@@ -33,7 +33,7 @@ def test_a_soak_of_twenty_seconds_has_no_hung_and_no_wrong_call(peers: Peers, tm
     result = run(peers, "soak.py", *words, into=tmp_path / "soak.json")
     assert (result["hung"], result["wrong"], result["lies"]) == (0, [], []), result["said"]
     assert (result["unready"], result["complaints"]) == ([], [])
-    assert result["ok"] > 300, result["said"]
+    assert result["received"] >= result["ok"] > 300, result["said"]
     assert len(result["faults"]) >= FAULTS, result["said"]
     assert f"| calls | {result['calls']:,} |" in result["said"]
 
