@@ -102,7 +102,8 @@ class McpSupervisor(Calling):
         self._interactive = False
         self._drain = 0.0
         self._wishes = Wishes()
-        self._session_number = 0
+        # A number of its own for every session, also of later lives: whoever missed a death sees it by that.
+        self._session_number = time.time_ns() // 1000
         self._counters = Counters()
         self._alarm = Alarm()
         self._moved = asyncio.Event()

@@ -15,8 +15,9 @@ RELIST_EVERY: Final = 5.0
 class ResourceSlice(Record):
     """What one server contributes to the channels: its last full `resources/list` as a JSON array.
 
-    `session` counts the server's sessions; a new number means that every cached content is stale. `local` says that
-    the server runs on this machine, as a process or behind a loopback URL, so that it may name local directories.
+    `session` is the number of the server's session, as its listings tell it; a new one means that every cached content
+    is stale. `local` says that the server runs on this machine, as a process or behind a loopback URL, so that it may
+    name local directories.
     """
 
     bundle_id: str

@@ -300,7 +300,8 @@ class ServerStatusChanged(Fact):
 class ToolsListed(Fact):
     """All tools of a connected server, in its listing order, as a JSON array; `[]` also when it was lost.
 
-    `session` counts the sessions of this server; `notes` are diagnostics of items set aside (DEC-6).
+    `session` rises with every session of this server, and no later life of its actor uses a number again; `notes` are
+    diagnostics of items set aside (DEC-6).
     """
 
     bundle_id: str

@@ -149,6 +149,10 @@ class Host:
         listed = self.seen(ToolsListed, bundle_id)
         return [tool["name"] for tool in json.loads(listed[-1].tools.data)] if listed else []
 
+    def sessions(self, bundle_id: str) -> int:
+        """How many sessions have been listed."""
+        return len({fact.session for fact in self.seen(ToolsListed, bundle_id)})
+
     def phases(self, bundle_id: str) -> list[str]:
         return [fact.status.phase for fact in self.seen(ServerStatusChanged, bundle_id)]
 

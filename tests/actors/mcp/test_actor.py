@@ -16,8 +16,10 @@ import psutil
 import pytest
 
 from smcp_runtime.actors.mcp.session import refresh
+from smcp_runtime.bus import Observer
 from smcp_runtime.wire.envelope import Address
 from smcp_runtime.wire.errors import ConfigValidationError, MissingInputError, PeerError, StartupError
+from smcp_runtime.wire.messages.kernel import ActorUp
 from smcp_runtime.wire.messages.mcp import (
     CallLimits,
     HealthCheck,
@@ -325,7 +327,20 @@ class TestLoss:
         assert host.tools("files") == []
         again = await host.until("files", phase="ready")
         assert again.pid != pid
-        assert host.seen(ToolsListed, "files")[-1].session == 2
+        assert host.sessions("files") == 2
+
+    @spec("C-GEN-15", "C-DESK-8", "R-LIFE-26")
+    async def test_a_session_of_a_later_life_is_told_from_every_earlier_one_by_those_who_missed_the_death(
+        self, host: Host
+    ) -> None:
+        address = await host.start(light("files"))
+        with Observer(host.bus, ActorUp) as lives, anyio.fail_after(5):
+            assert host.supervisor.kill_child(address)
+            assert (await anext(aiter(lives))).address == address
+        await host.bus.ask(address, StartServer())
+        await host.eventually(lambda: len(host.seen(ToolsListed, "files")) == 2)
+        first, second = (fact.session for fact in host.seen(ToolsListed, "files"))
+        assert first < second
 
     @spec("DEC-25", "C-14", "F-64")
     async def test_a_call_to_a_lost_server_is_answered_at_once_with_its_state(self, host: Host) -> None:

@@ -22,7 +22,6 @@ from smcp_runtime.wire.messages.mcp import (
     ReconnectPolicy,
     StartServer,
     ToolOutcome,
-    ToolsListed,
     WatchResources,
 )
 
@@ -298,7 +297,7 @@ class TestForgottenSessions:
         server.tools = [{"name": "changed", "inputSchema": {"type": "object"}}]
         await host.call("web", "echo")
         await host.eventually(lambda: host.tools("web") == ["changed"])
-        assert host.seen(ToolsListed, "web")[-1].session == 2
+        assert host.sessions("web") == 2
         await host.eventually_true(lambda: server.methods().count("resources/subscribe") == 2)
 
     @spec("DEC-9", "R-MCP-22")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
@@ -64,7 +65,7 @@ class StubServer(Actor):
     def __init__(self, world: World, bundle_id: str) -> None:
         self.world = world
         self.bundle_id = bundle_id
-        self.session = 0
+        self.session = time.time_ns() // 1000
         self.connected = False
         self.said = ServerStatus(bundle_id)
 
