@@ -72,6 +72,10 @@ class Mailbox:
             self.high_water = depth
         return verdict
 
+    def coalesces(self, envelope: Envelope) -> bool:
+        """Whether a fact would take the place of an older one."""
+        return (envelope.subject, envelope.key) in self._latest
+
     def take(self) -> Envelope | None:
         """The next envelope, control before ordinary, or `None`."""
         if self._control:

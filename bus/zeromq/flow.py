@@ -3,10 +3,13 @@
 One flow per address and lane of a peer, so that a paused actor holds up nobody else on
 its node and control messages never queue behind ordinary ones. The window is the credit;
 an answer or receipt gives it back. Facts have one flow per peer and give way instead of
-waiting. Pure, like the mailbox it keeps its line in.
+waiting; one subject with many keys cannot shut the others out. Pure, like the mailbox it
+keeps its line in.
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 from ...wire.envelope import Envelope
 from ..mailbox import Mailbox, Verdict, Whereabouts
@@ -17,6 +20,7 @@ LINE = 4096
 """Messages that may wait for one of those places."""
 FACT_WINDOW = 1024
 FACT_LINE = 1024
+"""Facts that wait for credit; no subject gets more than three quarters of it, so that those with few keys have room."""
 FACTS_PER_RECEIPT = 128
 """Facts a receiver takes before it says so."""
 
@@ -58,14 +62,22 @@ class FactFlow:
         self.window = window
         self.out = 0
         self.line = Mailbox(line, waiting=0)
+        self._share = line - line // 4
+        self._waiting: Counter[str] = Counter()
 
     def offer(self, envelope: Envelope) -> Verdict:
         """`ADMITTED` leaves now, `WAITING` leaves later, `COALESCED` replaced an older fact, `REFUSED` is dropped."""
         if self.out < self.window and not len(self.line):
             self.out += 1
             return Verdict.ADMITTED
+        subject = envelope.subject
+        if self._waiting[subject] >= self._share and not self.line.coalesces(envelope):
+            return Verdict.REFUSED
         verdict = self.line.offer(envelope)
-        return Verdict.WAITING if verdict is Verdict.ADMITTED else verdict
+        if verdict is not Verdict.ADMITTED:
+            return verdict
+        self._waiting[subject] += 1
+        return Verdict.WAITING
 
     def release(self, facts: int) -> list[Envelope]:
         """Gives places back; the facts that take them and leave now."""
@@ -73,5 +85,6 @@ class FactFlow:
         leaving: list[Envelope] = []
         while self.out < self.window and (envelope := self.line.take()) is not None:
             self.out += 1
+            self._waiting[envelope.subject] -= 1
             leaving.append(envelope)
         return leaving

@@ -167,13 +167,18 @@ class Wishes:
         return tuple(dict.fromkeys(uri for uris in self._by_channel.values() for uri in uris))
 
 
+CHANNELS = ("window://", "skill://", "dpe://")
+"""Resources that some channel is made of; nobody here asks a server about the others."""
+
+
 def updated_uri(params: msgspec.Raw) -> str | None:
-    """The URI of a `notifications/resources/updated`; `None` where it has none."""
+    """The URI of a `notifications/resources/updated`; `None` where it has none, or one of no channel."""
     try:
         uri = msgspec.json.decode(params, type=dict[str, msgspec.Raw])["uri"]
-        return msgspec.json.decode(uri, type=str)
+        named = msgspec.json.decode(uri, type=str)
     except (msgspec.MsgspecError, KeyError):
         return None
+    return named if named[:9].lower().startswith(CHANNELS) else None
 
 
 async def _first(stream: asyncio.Task[None], event: asyncio.Event) -> None:

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from smcp_runtime.actors.mcp.failures import AuthorizationFailed, ConnectionLost, ErrorAnswer, TimeLimitReached
 from smcp_runtime.actors.mcp.reading import read_failure
+from smcp_runtime.actors.mcp.session.subscriptions import updated_uri
 from smcp_runtime.wire.errors import AuthError, NetworkError
 from smcp_runtime.wire.messages.mcp import CompleteArgument, LaunchPlan, ReadResource, ResourceUpdated, WatchResources
 
@@ -46,6 +48,14 @@ def test_how_a_read_failed_is_told_by_its_code_and_never_by_its_text(failure: An
     error = read_failure(failure, modern=modern)
     assert (type(error), error.code) == (NetworkError, code)
     assert str(failure) not in str(error)
+
+
+@pytest.mark.spec("C-DESK-27", "C-DOC-30", "C-SKILL-75")
+def test_new_contents_are_told_of_resources_that_a_channel_is_made_of_only() -> None:
+    uris = ("window://s/a", "skill://s/a/SKILL.md", "DPE://h/r/pages/1", "file:///etc/motd", "windows://s", "dpe:h")
+    told = [updated_uri(msgspec.Raw(json.dumps({"uri": uri}).encode())) for uri in uris]
+    assert told == [*uris[:3], None, None, None]
+    assert updated_uri(msgspec.Raw(b'{"uri": 7}')) is updated_uri(msgspec.Raw(b"{}")) is None
 
 
 def test_a_read_without_authorization_is_an_error_of_its_own() -> None:

@@ -31,8 +31,8 @@ def letter(number: int) -> Envelope:
     return Envelope("ask", "Find", A, id=number)
 
 
-def fact(number: int, key: str = "") -> Envelope:
-    return Envelope("fact", "Said", Address(""), key=key, trace=str(number))
+def fact(number: int, key: str = "", subject: str = "Said") -> Envelope:
+    return Envelope("fact", subject, Address(""), key=key, trace=str(number))
 
 
 class TestFlow:
@@ -92,6 +92,20 @@ class TestFactFlow:
         ]  # fmt: skip
         assert flow.release(1) == [fact(3, "x")]
         assert flow.release(1) == [fact(4)]
+
+    def test_a_subject_of_many_keys_leaves_room_for_those_of_few(self) -> None:
+        flow = FactFlow(window=1, line=8)
+        flood = [flow.offer(fact(number, f"key {number}")) for number in range(20)]
+        assert flood == [Verdict.ADMITTED, *[Verdict.WAITING] * 6, *[Verdict.REFUSED] * 13]
+        state = fact(20, "state", "StatusChanged")
+        assert flow.offer(state) is Verdict.WAITING
+        assert flow.offer(fact(21, "key 3")) is Verdict.COALESCED
+        assert flow.release(1) == [fact(1, "key 1")]
+        assert flow.offer(fact(22, "key 22")) is Verdict.WAITING
+        assert flow.offer(fact(23, "key 23")) is Verdict.REFUSED
+        left = [one for _ in range(7) for one in flow.release(1)]
+        assert left[5] == state
+        assert len(left) == 7
 
     def test_a_receipt_for_more_than_was_sent_gives_no_more_credit_than_there_is(self) -> None:
         flow = FactFlow(window=2, line=10)
