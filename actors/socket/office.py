@@ -14,7 +14,7 @@ import msgspec
 
 from ...wire.base import decode_payload
 from ...wire.envelope import Address
-from ...wire.errors import BusError, InvalidPayload
+from ...wire.errors import BusError, DeadlineExceeded, InvalidPayload, Overloaded
 from ...wire.messages.blobs import ChangeOffice, EndUploads
 from ...wire.rooms import LeaveOfficeNotification
 from .owners import Asker
@@ -22,6 +22,8 @@ from .owners import Asker
 BLOBS: Final = Address("blobs")
 TELL_LIMIT: Final = 5.0
 """Seconds for one telling; a chunk that is being written is waited for."""
+TELL_AGAIN: Final = 0.1
+"""Seconds until it is told again."""
 
 logger = logging.getLogger(__name__)
 
@@ -58,16 +60,24 @@ class OfficeNews:
         await self.settle()
 
     async def settle(self) -> None:
-        """Tells what is not told yet; a `blobs` that is down hears it in its next life."""
+        """Tells what is not told yet, until it was heard; a `blobs` that is down hears it in its next life.
+
+        One that is only slow is asked again: what it gave out in the last office would stay valid in the next.
+        """
         async with self._turn:
             while self._told != self.office:
-                office = self.office
+                # Whether a telling without an answer was heard nobody knows.
+                office, self._told = self.office, None
                 try:
                     await self._ask(BLOBS, ChangeOffice(office), timeout=TELL_LIMIT)
+                except (DeadlineExceeded, Overloaded) as error:
+                    logger.warning("the office is not told to blobs yet: %s", error.code)
+                    await anyio.sleep(TELL_AGAIN)
                 except BusError as error:
                     logger.info("the office could not be told to blobs: %s", error.code)
                     return
-                self._told = office
+                else:
+                    self._told = office
 
     async def left(self, data: msgspec.Raw | None) -> None:
         """Somebody left the office; uploads end with the stay of the Agent."""

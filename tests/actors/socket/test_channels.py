@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator, Callable
@@ -11,6 +12,7 @@ import anyio
 import pytest
 
 from smcp_runtime.actors.kernel import Actor, handler
+from smcp_runtime.actors.socket import office
 from smcp_runtime.wire import payload
 from smcp_runtime.wire.codec import Attachment
 from smcp_runtime.wire.envelope import Address
@@ -104,7 +106,7 @@ class BlobOwner(Actor):
 
     @handler
     async def change(self, message: ChangeOffice) -> None:
-        self._owners.asked.append(message)
+        await self._owners.hear(message)
 
     @handler
     async def end(self, message: EndUploads) -> None:
@@ -346,6 +348,21 @@ async def test_a_refused_join_leaves_no_office_behind(owners: Owners) -> None:
 async def test_a_restarted_owner_of_blobs_is_told_the_office_again(desk: Stage, owners: Owners) -> None:
     assert desk.supervisor.kill_child(BLOBS)
     await desk.until(lambda: owners.of(ChangeOffice) == [ChangeOffice("lab"), ChangeOffice("lab")])
+
+
+@pytest.mark.spec("C-BLOB-16")
+async def test_no_join_is_sent_before_a_slow_owner_of_blobs_knows_of_the_office(
+    owners: Owners, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(office, "TELL_LIMIT", 0.05)
+    owners.hang = True
+    async with stage(beside=owners.actors()) as desk, asyncio.TaskGroup() as group:
+        joining = group.create_task(desk.join("lab"))
+        await desk.until(lambda: len(owners.of(ChangeOffice)) >= 2)
+        assert desk.server.named() == []
+        owners.hang = False
+        assert (await joining).phase == "joined"
+        assert set(owners.of(ChangeOffice)) == {ChangeOffice("lab")}
 
 
 @pytest.mark.spec("C-UP-27", "E-21")
