@@ -1,26 +1,26 @@
 """`socket`: owns the connection to the Server, takes every event in, and tells the office what changed.
 
-A shell over pure modules: `service` answers, `announcements` decides when to speak,
-`membership` whether requests are executed at all. Each request runs in a task of its own,
+A shell: `service` answers, `announcer` speaks, `returning` brings a restarted one back, and
+`membership` says whether requests are executed at all. Each request runs in a task of its own,
 so that a slow tool never delays a cancel (W-ARCH-6).
 """
 
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterator
+from contextlib import suppress
 
 import anyio
 import msgspec
 
 from ...bus.link import AuthSource, LinkChange, Reply, SmcpLink
-from ...wire.base import decode_payload, to_json
-from ...wire.errors import BusError, ConflictError, InvalidPayload, NetworkError, SmcpError, to_failure
+from ...wire.base import decode_payload
+from ...wire.errors import BusError, ConflictError, InvalidPayload, SmcpError, to_failure
 from ...wire.events import CALLS, CLIENT_PUT_BLOB, CLIENT_TOOL_CALL, NOTIFY_LEAVE_OFFICE, NOTIFY_TOOL_CALL_CANCEL
 from ...wire.messages.channels import SliceChanged
 from ...wire.messages.kernel import ActorUp
-from ...wire.messages.projection import Committed, GetProjectionStatus, Slice
+from ...wire.messages.projection import Committed
 from ...wire.messages.socket import (
     Connect,
     Disconnect,
@@ -33,17 +33,17 @@ from ...wire.messages.socket import (
     LinkTarget,
 )
 from ...wire.messages.tools import CancelTool, DrainCalls, ResumeCalls
-from ...wire.rejoin import Rejoin
-from ...wire.rooms import AgentCallData, UpdateComputerConfigReq
+from ...wire.rooms import AgentCallData
 from ..kernel import Actor, handler, observer
 from . import answers
-from .announcements import EVENTS, Announcements
+from .announcer import Announcer
 from .in_flight import InFlight, Work
 from .membership import Membership
-from .office import BLOBS, OfficeNews
+from .office import BLOBS, TELL_LIMIT, OfficeNews
 from .pace import Pace
-from .service import RECONCILE, TOOLS, Service
-from .settings import ANSWERS_LIMIT, EMIT_LIMIT, GOODBYE_LIMIT, SocketSettings, link_options
+from .returning import Return
+from .service import TOOLS, Service
+from .settings import ANSWERS_LIMIT, GOODBYE_LIMIT, SocketSettings, link_options
 from .standing import Wish
 
 logger = logging.getLogger(__name__)
@@ -76,35 +76,39 @@ class SocketActor(Actor):
     ) -> None:
         self._settings = settings
         self._auth = auth
-        self._wish = wish or Wish()
+        self._return = Return(
+            wish or Wish(),
+            settings,
+            connect=self._open,
+            join=self._enter,
+            now=self.now,
+            given_up=lambda error: self._publish(self._membership.phase, error=error),
+        )
         self._changes = changes
         self._change = 0
         self._link: SmcpLink | None = None
         self._membership = Membership()
-        self._announcements = Announcements(settings.coalesce, settings.coalesce_longest)
-        self._bell = anyio.Event()
+        self._announcer = Announcer(settings, ask=self.ask, now=self.now, link=lambda: self._link)
         self._service = Service(settings.computer, self.ask)
         self._news = OfficeNews(self.ask)
         self._in_flight = InFlight()
         self._large = anyio.Lock()
         self._pace = Pace()
-        self._unsent = 0
-        self._update = to_json(UpdateComputerConfigReq(computer=settings.computer))
 
     async def started(self) -> None:
         """Starts announcing, learns what there is to announce, and returns to where an earlier life was."""
-        self.tasks.start_soon(self._announce)
+        self.tasks.start_soon(self._announcer.run)
         self.tasks.start_soon(self._hang_up_at_the_end)
-        self.tasks.start_soon(self._catch_up)
-        if self._wish.target is not None:
-            self.tasks.start_soon(self._return, self._wish.target, self._wish.office)
+        self.tasks.start_soon(self._announcer.catch_up)
+        if self._return.under_way:
+            self.tasks.start_soon(self._return.run)
 
     # -- the connection -----------------------------------------------------------------
 
     @handler(concurrent=4)
     async def connect(self, message: Connect) -> LinkStatus:
         """One attempt; its error is the answer."""
-        if self._link is not None:
+        if self._link is not None or self._return.under_way:
             raise ConflictError("already connected", code="lifecycle")
         await self._open(message.target)
         return self._status()
@@ -119,34 +123,40 @@ class SocketActor(Actor):
 
     @handler(concurrent=4)
     async def leave(self, message: Leave) -> None:
-        """Drains, then leaves; the wish ends even if the Server does not answer."""
-        if self._link is None or self._link.office is None:
+        """Drains, then leaves; the wish ends even if the Server does not answer, or whoever asked waits no longer."""
+        self._return.forget_office()
+        link = self._link
+        if link is None or not (link.office or self._membership.joining):
+            await self._out_of_office()
             return
         try:
             await self._drain(message.grace)
-            await self._link.leave()
+            await link.leave()
         finally:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(GOODBYE_LIMIT), suppress(SmcpError):
+                await link.leave()  # once more where it was not come to; where it was, this does nothing
             await self._out_of_office()
             await self._resume()
 
     @handler(concurrent=4)
     async def disconnect(self, message: Disconnect) -> None:
         """Drains, leaves, and ends the connection, in a bounded time."""
-        link = self._link
-        if link is None:
-            return
         try:
-            await self._drain(message.grace)
-            with anyio.move_on_after(GOODBYE_LIMIT):
-                await link.leave()
+            await self._return.end()
+            if (link := self._link) is not None:
+                await self._drain(message.grace)
+                with anyio.move_on_after(GOODBYE_LIMIT):
+                    await link.leave()
         except SmcpError as error:
             logger.info("the leave before disconnecting was not confirmed: %s", error.code)
         finally:
-            with anyio.CancelScope(shield=True), anyio.move_on_after(GOODBYE_LIMIT):
-                await link.disconnect()
-            self._link = None
+            if (link := self._link) is not None:
+                with anyio.CancelScope(shield=True), anyio.move_on_after(GOODBYE_LIMIT):
+                    await link.disconnect()
+                self._link = None
             await self._out_of_office()
-            await self._resume()
+            if self._membership.draining:
+                await self._resume()
 
     @handler
     def status(self, _: GetLinkStatus) -> LinkStatus:
@@ -175,35 +185,18 @@ class SocketActor(Actor):
                 await self._out_of_office()
 
     async def _out_of_office(self) -> None:
-        with anyio.CancelScope(shield=True):
-            await self._news.leave()
+        """Waits a while until `blobs` heard it, and has it told on: whoever asked may have no time left."""
+        heard = anyio.Event()
 
-    async def _return(self, target: LinkTarget, office: str | None) -> None:
-        """Connects and joins again for a restarted actor, as patiently as the link itself would."""
-        retries = 0
-        try:
-            while True:
-                try:
-                    link = await self._open(target)
-                    break
-                except NetworkError as error:
-                    logger.warning("returning to the Server failed: %s", error)
-                await anyio.sleep(self._settings.backoff.delay(retries))
-                retries += 1
-            budget = Rejoin(self._settings.rejoin_budget, self._settings.backoff, self.now())
-            while office is not None and self._link is link and link.office is None:
-                try:
-                    await self._enter(link, office)
-                except SmcpError as error:
-                    wait = budget.wait_after(error, self.now())
-                    if wait is None:
-                        raise
-                    await anyio.sleep(wait)
-            self._wish = Wish()
-        except SmcpError as error:
-            self._wish = Wish()
-            logger.error("not back at the Server: %s", error)
-            self._publish(self._membership.phase, error=error)
+        async def tell() -> None:
+            try:
+                await self._news.leave()
+            finally:
+                heard.set()
+
+        self.tasks.start_soon(tell)
+        with anyio.CancelScope(shield=True), anyio.move_on_after(TELL_LIMIT):
+            await heard.wait()
 
     async def _hang_up_at_the_end(self) -> None:
         """Whatever ends this life also ends its connection, so that the next one finds its name free."""
@@ -221,39 +214,34 @@ class SocketActor(Actor):
         phase = _PHASES[change.state]
         was_joined = self._membership.phase == "joined"
         self._membership.moved(phase, wished=link.office is not None)
-        if phase == "joined":
-            self._announcements.joined(self.now())
-        elif phase == "connected":
-            self._announcements.left()
-        elif was_joined:
-            self._announcements.lost()
+        self._announcer.moved(phase, was_joined=was_joined)
         if phase in ("connecting", "offline") and self._in_flight:
             self.tasks.start_soon(self._give_up, change.generation)
         if self._news.office and link.office is None and not self._membership.joining:
             self.tasks.start_soon(self._news.leave)
         if change.state == "ended":
             self._link = None
-        self._bell.set()
         self._publish(phase, restored=change.restored, error=change.error)
 
     def _publish(self, phase: LinkPhase, *, restored: bool = False, error: SmcpError | None = None) -> None:
         self._change = next(self._changes)
         link, failure = self._link, None if error is None else to_failure(error)
         office, generation = (None, 0) if link is None else (link.office, link.generation)
-        phase, office = self._wish.upheld(phase, office)
+        phase, office = self._return.upheld(phase, office)
         self.publish(LinkChanged(self._change, phase, generation, office, restored, failure))
 
     def _status(self) -> LinkStatus:
         link = self._link
+        phase, office = self._return.upheld(self._membership.phase, link.office if link else None)
         return LinkStatus(
-            phase=self._membership.phase,
+            phase=phase,
             change=self._change,
-            office=link.office if link else None,
+            office=office,
             generation=link.generation if link else 0,
             transport=link.transport if link else None,
             in_flight=len(self._in_flight),
-            unannounced=self._announcements.owed,
-            unsent=self._unsent,
+            unannounced=self._announcer.owed,
+            unsent=self._announcer.unsent,
         )
 
     # -- events ---------------------------------------------------------------------------
@@ -329,12 +317,18 @@ class SocketActor(Actor):
             return
         until = self.now() + grace
         try:
+            await self._drain_calls(grace)
+            await self._in_flight.until_idle(until - self.now())
+        finally:
+            # Also of a drain cut short: an office that is left is worked for no longer.
+            self._in_flight.interrupt()
+        await self._in_flight.until_idle(ANSWERS_LIMIT)
+
+    async def _drain_calls(self, grace: float) -> None:
+        try:
             await self.ask(TOOLS, DrainCalls(grace), timeout=grace + ANSWERS_LIMIT)
         except BusError as error:
             logger.info("the calls could not be drained: %s", error.code)
-        await self._in_flight.until_idle(until - self.now())
-        self._in_flight.interrupt()
-        await self._in_flight.until_idle(ANSWERS_LIMIT)
 
     async def _resume(self) -> None:
         self._membership.draining = False
@@ -349,52 +343,20 @@ class SocketActor(Actor):
         await anyio.sleep(self._settings.drain_timeout)
         self._in_flight.interrupt(generation)
 
-    # -- announcing ---------------------------------------------------------------------------
+    # -- facts of others ------------------------------------------------------------------------
 
     @observer
     def committed(self, fact: Committed) -> None:
-        """Everything an Agent can read has changed already; now it may be told (R-PROJ-3)."""
-        self._announcements.committed(fact.changed, fact.filled, self.now())
-        self._bell.set()
+        """There may be something to announce."""
+        self._announcer.committed(fact)
 
     @observer
     def contents_changed(self, fact: SliceChanged) -> None:
         """Contents changed without a commit; their owner reads them anew from now on."""
-        self._announcements.changed(fact.slice, fact.signature, self.now())
-        self._bell.set()
+        self._announcer.changed(fact)
 
     @observer
     async def on_up(self, fact: ActorUp) -> None:
         """A `blobs` that lost what it was told hears it again."""
         if fact.address == BLOBS and fact.incarnation > 1:
             self.tasks.start_soon(self._news.again)
-
-    async def _catch_up(self) -> None:
-        """Owes the office all there is: commits before this life were announced by nobody."""
-        try:
-            status = await self.ask(RECONCILE, GetProjectionStatus(), timeout=EMIT_LIMIT)
-        except BusError:
-            return  # not up yet; its first commit will say what there is
-        self._announcements.committed(status.filled, status.filled, self.now())
-        self._bell.set()
-
-    async def _announce(self) -> None:
-        while True:
-            self._bell = anyio.Event()
-            for slice in self._announcements.take_due(self.now()):
-                await self._emit(slice)
-            due = self._announcements.next_due()
-            with anyio.move_on_after(math.inf if due is None else max(0.0, due - self.now())):
-                await self._bell.wait()
-
-    async def _emit(self, slice: Slice) -> None:
-        for _ in range(2):
-            link = self._link
-            try:
-                if link is not None:
-                    await link.emit(EVENTS[slice], self._update, EMIT_LIMIT)
-                    return
-            except (SmcpError, TimeoutError) as error:
-                logger.info("%s was not sent: %s", EVENTS[slice], type(error).__name__)
-        self._unsent += 1
-        self._announcements.unsent(slice)

@@ -43,6 +43,7 @@ from support.waiting import until
 QUICK = Backoff(initial=0.01, longest=0.05)
 SOCKET = Address("socket")
 TOOLS = Address("tools")
+RECONCILE = Address("reconcile")
 WINDOW = 0.05
 
 
@@ -140,6 +141,11 @@ class Stage:
         }  # fmt: skip
         return await self.server.ask("client:tool_call", {**request, **changes})
 
+    async def is_shut(self) -> bool:
+        """Whether requests are refused now."""
+        request = {"agent": "a", "req_id": "q", "computer": "desk"}
+        return "tools" not in await self.server.ask("client:get_tools", request)
+
     async def until(self, condition: Callable[[], object], timeout: float = 5.0) -> None:
         await until(condition, timeout)
 
@@ -173,7 +179,7 @@ async def stage(**settings: Any) -> AsyncIterator[Stage]:
 
         quick = RestartPolicy(backoff=QUICK)
         await supervisor.start_child(ChildSpec(TOOLS, lambda: Tools(book), policy=quick))
-        await supervisor.start_child(ChildSpec(Address("reconcile"), lambda: Reconcile(book), policy=quick))
+        await supervisor.start_child(ChildSpec(RECONCILE, lambda: Reconcile(book), policy=quick))
         for name, factory in beside.items():
             await supervisor.start_child(ChildSpec(Address(name), factory, policy=quick))
         with Observer(bus, LinkChanged) as observer:

@@ -16,9 +16,10 @@ from smcp_runtime.wire.errors import (
     PolicyError,
     ProtocolVersionError,
 )
+from smcp_runtime.wire.messages.projection import Committed
 from smcp_runtime.wire.messages.socket import Connect, Disconnect, GetLinkStatus, Join, Leave, LinkTarget
 
-from .conftest import SOCKET, TOOLS, Stage, stage
+from .conftest import RECONCILE, SOCKET, TOOLS, Stage, stage
 
 pytestmark = pytest.mark.anyio
 
@@ -343,6 +344,92 @@ async def test_a_killed_actor_hangs_up_comes_back_and_joins_again(desk: Stage) -
     await desk.server.until(lambda: "server:update_config" in desk.server.named())
     assert desk.server.named() == ["disconnect", "server:join_office", "server:update_config"]
     assert (await desk.call())["isError"] is False
+
+
+async def returning(desk: Stage) -> None:
+    """An actor that was in the office and restarted while the Server is away."""
+    await desk.join()
+    await desk.server.stop()
+    assert desk.supervisor.kill_child(SOCKET)
+    until_now = len(desk.changes)
+    await desk.until(lambda: len(desk.changes) > until_now + 4)
+    desk.server.events.clear()
+
+
+@pytest.mark.spec("R-LIFE-14", "DEC-17")
+async def test_who_disconnects_an_actor_on_its_way_back_never_sees_it_return(desk: Stage) -> None:
+    await returning(desk)
+    status = await desk.ask(GetLinkStatus())
+    assert (status.phase, status.office) == ("connecting", "lab")
+    with pytest.raises(ConflictError):
+        await desk.connect()
+    await desk.ask(Disconnect(0.1))
+    assert (await desk.ask(GetLinkStatus())).phase == "offline"
+    before = len(desk.server.handshakes)
+    await desk.server.start()
+    await desk.quiet()
+    assert len(desk.server.handshakes) == before
+    await desk.join("den")
+    assert desk.server.named() == ["server:join_office"]
+
+
+@pytest.mark.spec("R-LIFE-14", "DEC-17")
+async def test_who_leaves_with_an_actor_on_its_way_back_returns_to_the_server_only(desk: Stage) -> None:
+    await returning(desk)
+    await desk.ask(Leave(0.1))
+    await desk.server.start()
+    await desk.until(lambda: desk.changes[-1].phase == "connected")
+    await desk.quiet()
+    assert desk.server.named() == []
+    assert (await desk.ask(GetLinkStatus())).office is None
+
+
+@pytest.mark.spec("R-LIFE-14")
+async def test_a_leave_that_meets_the_join_of_a_return_waits_for_it_and_leaves(desk: Stage) -> None:
+    await desk.join()
+    desk.server.events.clear()
+    answered = anyio.Event()
+    desk.server.before_join_ack = answered.wait
+    assert desk.supervisor.kill_child(SOCKET)
+    await desk.server.until(lambda: "server:join_office" in desk.server.named())
+    async with asyncio.TaskGroup() as group:
+        group.create_task(desk.ask(Leave(0.1)))
+        await desk.until(desk.is_shut)
+        answered.set()
+    assert desk.server.named() == ["disconnect", "server:join_office", "server:leave_office"]
+    assert (await desk.ask(GetLinkStatus())).phase == "connected"
+
+
+@pytest.mark.spec("R-LIFE-14", "DEC-26")
+async def test_a_leave_nobody_waits_for_any_longer_still_leaves(desk: Stage) -> None:
+    await desk.join()
+    async with asyncio.TaskGroup() as group:
+        call = group.create_task(desk.call("wait"))
+        await desk.until(lambda: desk.book.calls)
+        leaving = asyncio.create_task(desk.ask(Leave(60.0), timeout=70))
+        await desk.until(lambda: desk.book.drains)
+        leaving.cancel()
+        await desk.server.until(lambda: "server:leave_office" in desk.server.named())
+    assert call.result()["meta"]["a2c_outcome"] == "unknown"
+    await desk.until(lambda: desk.book.resumed)
+    status = await desk.ask(GetLinkStatus())
+    assert (status.phase, status.office, status.in_flight) == ("connected", None, 0)
+
+
+@pytest.mark.spec("DEC-27", "DEC-17")
+async def test_back_after_a_death_together_with_reconcile_the_first_commit_is_announced_as_a_whole(desk: Stage) -> None:
+    await desk.join()
+    await desk.supervisor.stop_child(RECONCILE)
+    desk.server.events.clear()
+    assert desk.supervisor.kill_child(SOCKET)
+    await desk.server.until(lambda: "server:join_office" in desk.server.named())
+    desk.bus.publish(Committed(9, (), ("config", "skills")))
+    await desk.server.until(lambda: "server:update_skills" in desk.server.named())
+    assert desk.server.named() == ["disconnect", "server:join_office", "server:update_config", "server:update_skills"]
+    desk.bus.publish(Committed(10, ("config",), ("config", "skills")))
+    await desk.server.until(lambda: len(desk.server.named()) > 4)
+    await desk.quiet()
+    assert desk.server.named()[4:] == ["server:update_config"]
 
 
 @pytest.mark.spec("DEC-18", "C-GEN-7")
