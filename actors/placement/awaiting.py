@@ -11,14 +11,12 @@ from collections.abc import Callable
 
 from ...bus import Bus
 from ...wire.envelope import Address
-from ...wire.messages.mcp import ServerStatus, ServerStatusChanged
+from ...wire.messages.mcp import ServerStatusChanged
 from ..kernel import Perished
+from ..reconcile.running.keeper import WAITING, waiting
 from .report import Reported, Sum
 from .roster import Place
 from .site import Site
-
-WAITING = "waiting for a worker"
-CODE = "no_worker"
 
 
 class AwaitedLife(Reported):
@@ -64,8 +62,3 @@ class AwaitedLife(Reported):
         self._is_stopping = True
         if self._place is not None:
             self._place.ring()
-
-
-def waiting(bundle_id: str, now: float) -> ServerStatus:
-    """The status of a server no worker has come for. `now` in Unix seconds."""
-    return ServerStatus(bundle_id, "started", "error", "queued", WAITING, "startup", CODE, since=now)

@@ -7,6 +7,7 @@ so its restart is that of everything hosted elsewhere.
 from __future__ import annotations
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskStatus
 
 from ...bus.zeromq import ZmqHub
@@ -69,6 +70,8 @@ class WorkersActor(Actor):
         with anyio.move_on_after(min(message.wait, WAIT_MAX)):
             while not is_given:
                 await roster.changes()
+                # Lost in the same turn as the one before it: nobody would hear that this one has gone as well.
+                await anyio.lowlevel.checkpoint_if_cancelled()
                 is_given = roster.take(message.bundle_id, message.node)
         return Seat(is_given, "" if is_given else TAKEN)
 

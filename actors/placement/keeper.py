@@ -15,7 +15,7 @@ from ...wire.backoff import Backoff
 from ...wire.errors import ConfigValidationError
 from ..kernel import Actor, ChildSpec, Incarnation, RestartPolicy, Supervisor
 from ..reconcile.config.policies import Placement
-from ..reconcile.running.keeper import address_of
+from ..reconcile.running.keeper import address_of, kept_by
 
 STOP_TIMEOUT = 6.0
 """Seconds for the graceful end of an actor, its server included (R-MCP-26)."""
@@ -52,7 +52,6 @@ class PlacedServers:
         self._factory = factory
         self._elsewhere = elsewhere
         self._takes_external = takes_external
-        self._kept: dict[str, Placement] = {}
 
     async def start_child(self, bundle_id: str, placement: Placement) -> None:
         """Starts it where it is placed; that of an external one is not waited for.
@@ -68,13 +67,7 @@ class PlacedServers:
             spec = msgspec.structs.replace(spec, insists=True)
         elif placement == "external":
             spec = msgspec.structs.replace(spec, awaited=False, policy=EXTERNAL)
-        self._kept[bundle_id] = placement
-        try:
-            await self._supervisor.start_child(spec)
-        except BaseException:
-            if placement == "inline":
-                self._kept.pop(bundle_id, None)
-            raise
+        await self._supervisor.start_child(spec)
 
     async def wake_child(self, bundle_id: str) -> None:
         """Starts it now if its restart is put off."""
@@ -83,11 +76,10 @@ class PlacedServers:
     async def stop_child(self, bundle_id: str) -> None:
         """Ends it."""
         await self._supervisor.stop_child(address_of(bundle_id))
-        self._kept.pop(bundle_id, None)
 
     def children(self) -> Iterable[str]:
         """The bundle_ids that have an actor."""
-        return tuple(self._kept)
+        return kept_by(self._supervisor)
 
     async def _life(self, bundle_id: str, placement: Placement) -> Callable[[], Actor | Incarnation]:
         if placement == "inline":

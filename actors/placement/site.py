@@ -78,7 +78,9 @@ class Site:
     def closed(self) -> None:
         """The hub is gone, for now or for good."""
         self.hub = None
-        self._opened = anyio.Event()
+        if self._opened.is_set():
+            # Whoever waits already, waits for the next time; it must not wait for an event nobody has.
+            self._opened = anyio.Event()
 
     async def until_open(self) -> None:
         """Waits until the hub is open."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import anyio
 import anyio.to_thread
 
+from ...bus.zeromq import DISCONNECTED
 from ..kernel import Perished
 from .papers import Papers
 from .process import WorkerProcess
@@ -22,6 +23,8 @@ from .site import Site
 from .terms import Terms
 
 SWEEP_LIMIT = 6.0
+EXIT_LIMIT = 0.5
+"""Seconds for a worker whose connection has ended to have ended itself: its exit status says more."""
 
 logger = logging.getLogger(__name__)
 
@@ -90,12 +93,19 @@ class SpawnedLife(Reported):
             on_up()
         while not self._is_over(process, place):
             await place.moves()
+        if place.lost == DISCONNECTED:
+            with anyio.move_on_after(EXIT_LIMIT):
+                while process.status is None and self._stop_within is None:
+                    await place.moves()
         if self._stop_within is None:
             raise Perished(process.how() if process.status is not None else f"its worker was lost: {place.lost}")
         process.ask_to_stop()
         with anyio.move_on_after(2 * self._stop_within):
             while process.status is None:
                 await place.moves()
+        if process.status != 0:
+            how = process.how() if process.status is not None else "its worker does not end"
+            logger.warning("mcp/%s was to stop in order: %s", self._bundle_id, how)
 
     def _is_over(self, process: WorkerProcess, place: Place) -> bool:
         return process.status is not None or place.lost is not None or self._stop_within is not None

@@ -5,9 +5,10 @@ from .hub import ZmqHub
 from .keys import AllowList, KeyPair, NodeKeys, generate, load, load_node, load_public
 from .node import ZmqNode
 from .pulse import Pulse
-from .session import NodeStatus
+from .session import DISCONNECTED, NodeStatus
 
 __all__ = [
+    "DISCONNECTED",
     "AllowList",
     "Customs",
     "KeyPair",

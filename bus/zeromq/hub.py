@@ -38,7 +38,7 @@ from .monitor import Change
 from .notices import Notices
 from .pair import PairSocket
 from .pulse import Pulse, Watch
-from .session import NodeStatus, Session
+from .session import DISCONNECTED, NodeStatus, Session
 from .transport import HubSocket, end_context, new_context
 
 logger = logging.getLogger(__name__)
@@ -170,7 +170,7 @@ class ZmqHub:
                 del self._pairs[identity]
             session = self._nodes.at(identity)
             if session is not None and session.user == name:
-                self._lose(session, "disconnected")
+                self._lose(session, DISCONNECTED)
 
         old = self._pairs.pop(identity, None)
         if old is not None:
@@ -208,7 +208,7 @@ class ZmqHub:
         session = self._nodes.at(identity)
         if session is not None:
             # Not at once: the link that sends is in the middle of something.
-            asyncio.get_running_loop().call_soon(self._lose, session, "disconnected")
+            asyncio.get_running_loop().call_soon(self._lose, session, DISCONNECTED)
         return False
 
     def _receive(self, message: list[bytes], user: str) -> None:
@@ -291,7 +291,7 @@ class ZmqHub:
         """Whether a node can still be reached; one that cannot is lost."""
         if self._transmit(session.identity, [encode_header(frames.Beat())]):
             return True
-        self._lose(session, "disconnected")
+        self._lose(session, DISCONNECTED)
         return False
 
     def _welcome(self, identity: bytes, hello: frames.Hello, user: str) -> None:

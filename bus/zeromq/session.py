@@ -7,6 +7,9 @@ import msgspec
 from ...wire.envelope import Address
 from .link import Link
 
+DISCONNECTED = "disconnected"
+"""Why a node is lost whose connection ended without a farewell."""
+
 
 class NodeStatus(msgspec.Struct, frozen=True):
     """What the hub knows of a node.
