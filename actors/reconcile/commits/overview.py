@@ -13,7 +13,7 @@ import anyio
 
 from ....bus import Bus, Observer
 from ....wire.envelope import Address
-from ....wire.errors import BusError
+from ....wire.errors import BusError, DeadlineExceeded, Overloaded
 from ....wire.messages.kernel import ActorDown, ActorParked, ActorUp
 from ....wire.messages.mcp import ServerStatus, ServerStatusChanged
 from ....wire.messages.projection import (
@@ -27,6 +27,8 @@ from ....wire.messages.socket import LinkChanged
 
 RECONCILE = Address("reconcile")
 ASK_LIMIT = 5.0
+ASK_AGAIN = 0.5
+"""Seconds until a `reconcile` that had no time is asked again."""
 
 Settled = frozenset({"connected", "error", "authorization_required"})
 
@@ -92,6 +94,9 @@ class Overview:
                 if fact.address == RECONCILE:
                     self._stale.set()
             case ActorDown():
+                # One that is parked for good is down before it is parked; one that is down after it was taken away.
+                if fact.next_try is None and self._parked.pop(fact.address, None) is not None:
+                    self._on_change()
                 self._on_actor(fact.address, fact.next_try is not None)
             case _:
                 self._stale.set()
@@ -102,6 +107,11 @@ class Overview:
             self._stale = anyio.Event()
             try:
                 self.status = await self._bus.ask(RECONCILE, GetProjectionStatus(), timeout=ASK_LIMIT)
+            except (DeadlineExceeded, Overloaded):
+                # It is busy, and would say nothing of its own accord.
+                self._stale.set()
+                await anyio.sleep(ASK_AGAIN)
+                continue
             except BusError:
                 continue  # it is being restarted, and says so when it is up again
             self._on_change()
