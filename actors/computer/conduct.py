@@ -20,6 +20,7 @@ from ...wire.message import Ask
 from ...wire.messages.plugins import WorkMoved
 from ...wire.redaction import Redaction
 from ..kernel.turns import Turns
+from ..ops.health import Vitals
 from ..ops.operations import Operations
 from ..reconcile.config.computer_config import ComputerConfig, ParsedConfig
 from ..reconcile.config.findings import render
@@ -57,7 +58,7 @@ class Conduct:
         self._failures: dict[Operation, Failure] = {}
         self._crew: Crew | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.operations = Operations(self.diagnostics, lambda: self._redaction)
+        self.operations = Operations(self.diagnostics, self._vitals, lambda: self._redaction)
 
     # -- what it is now -------------------------------------------------------------------
 
@@ -136,6 +137,19 @@ class Conduct:
     def kill_actor(self, address: str) -> bool:
         """Kills an actor on the spot, as a fault would; its supervisor restarts it. `False` when there is none."""
         return self._crew is not None and self._crew.house.supervisor.kill_child(Address(address))
+
+    def _vitals(self) -> Vitals:
+        """What probes look at; nobody is asked for it."""
+        standing = self._bulletin.standing
+        children = self._crew.house.supervisor.children() if self._crew is not None else ()
+        return Vitals(
+            phase=self.phase,
+            state=self.state,
+            link=standing.phase,
+            office=standing.wish.office,
+            failure=standing.failure.code if standing.failure is not None else None,
+            parked=tuple(child.address for child in children if child.state == "parked"),
+        )
 
     def _hold(self, config: ParsedConfig) -> None:
         """Holds a configuration from now on."""

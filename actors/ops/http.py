@@ -120,10 +120,10 @@ class Desk:
         return web.Response(body=await self._operations.metrics(), headers={"Content-Type": CONTENT_TYPE})
 
     async def healthz(self, _: web.Request) -> web.StreamResponse:
-        return _probe(await self._operations.alive())
+        return _probe(self._operations.alive())
 
     async def readyz(self, _: web.Request) -> web.StreamResponse:
-        return _probe(await self._operations.ready())
+        return _probe(self._operations.ready())
 
     async def status(self, _: web.Request) -> web.StreamResponse:
         return _json(plain(await self._operations.status()))

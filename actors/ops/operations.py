@@ -45,6 +45,7 @@ class Operations:
 
     Args:
         diagnostics: What the Computer says of itself.
+        vitals: What it knows of itself at once.
         redaction: What keeps its secrets out of sight, asked each time.
 
     Attributes:
@@ -55,9 +56,13 @@ class Operations:
     """
 
     def __init__(
-        self, diagnostics: Callable[[], Awaitable[Diagnostics]], redaction: Callable[[], Redaction] = Redaction
+        self,
+        diagnostics: Callable[[], Awaitable[Diagnostics]],
+        vitals: Callable[[], health.Vitals] = health.Vitals,
+        redaction: Callable[[], Redaction] = Redaction,
     ) -> None:
         self._diagnostics = diagnostics
+        self._vitals = vitals
         self._redaction = redaction
         self._made = time.monotonic()
         self._bus: Bus | None = None
@@ -70,7 +75,10 @@ class Operations:
         self._exposition = Exposition(self)
 
     def attach(self, bus: Bus, supervisor: Supervisor) -> None:
-        """The Computer runs on these from now on."""
+        """The Computer runs on these from now on. What workers of its last run did stays counted."""
+        if self.workers is not None:
+            self.tally.work = self.tally.joined(self.workers.work()).work
+            self.workers = None
         self._bus, self._supervisor = bus, supervisor
         self.ledger.attach(bus)
 
@@ -109,13 +117,13 @@ class Operations:
         """The same as plain values: `name`, `labels` and `value` of each sample."""
         return self._exposition.samples(await self.view())
 
-    async def alive(self) -> health.Health:
+    def alive(self) -> health.Health:
         """Whether it runs at all."""
-        return health.alive(await self._diagnostics())
+        return health.alive(self._vitals())
 
-    async def ready(self) -> health.Health:
+    def ready(self) -> health.Health:
         """Whether Agents get answers."""
-        return health.ready(await self._diagnostics())
+        return self._redaction().struct(health.ready(self._vitals()))
 
     def dead_letters(self) -> DeadLetterView:
         """Messages to nobody: how many since the start, and the last of them."""

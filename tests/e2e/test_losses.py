@@ -145,6 +145,7 @@ async def test_a_core_actor_that_keeps_dying_is_parked_shown_and_its_requests_an
                 stack.computer.kill_actor("tools")
                 await anyio.sleep(0.01)
         assert stack.computer.state == "degraded"
+        assert stack.computer.operations.ready().reasons == ("actor tools is parked",)
         with anyio.fail_after(1):
             result = await stack.call("srv__echo", text="x")
             assert (result.error_code, result.meta["a2c_outcome"]) == (4003, "not_executed")

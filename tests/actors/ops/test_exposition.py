@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from smcp_runtime.actors.kernel import ChildLoad
+from smcp_runtime.actors.kernel import ChildLoad, Supervisor
 from smcp_runtime.actors.ops.operations import Operations
 from smcp_runtime.actors.ops.view import (
     DeadLetterView,
@@ -21,7 +21,7 @@ from smcp_runtime.actors.ops.view import (
     messages,
     quantile,
 )
-from smcp_runtime.bus import Answer, Tally
+from smcp_runtime.bus import Answer, Bus, Tally
 from smcp_runtime.bus.tally import BOUNDS, Spread, Work
 from smcp_runtime.wire.diagnostics import ActorStatus, Diagnostics
 from smcp_runtime.wire.envelope import Address, Envelope
@@ -31,6 +31,7 @@ from smcp_runtime.wire.messages.mcp import ServerStatus, ServerStatusChanged
 from smcp_runtime.wire.messages.tools import CallEnded
 
 A = Address("tools")
+FILES = Address("mcp/files")
 
 
 def families(text: bytes) -> dict[str, Metric]:
@@ -156,6 +157,16 @@ class TestMetrics:
         assert value(found, "smcp_actor_handled_total", actor="mcp/files", outcome="failed") == 1
         assert value(found, "smcp_actor_busy_seconds_total", actor="mcp/files") == pytest.approx(0.6)
         assert value(found, "smcp_bus_messages_total", message="CallTool", kind="ask", outcome="ok") == 1
+
+    async def test_what_workers_of_a_run_did_stays_counted_in_the_next(self, operations: Operations) -> None:
+        handled(operations.tally, "CallTool", 0.1, 0.1, FILES)
+        operations.workers = Elsewhere()
+        async with Bus() as bus, Supervisor(bus) as supervisor:
+            operations.attach(bus, supervisor)
+            assert operations.workers is None
+            assert operations.total().work["mcp/files"]["CallTool"].count == 3
+            handled(operations.tally, "CallTool", 0.1, 0.1, FILES)
+            assert operations.total().work["mcp/files"]["CallTool"].count == 4
 
     async def test_two_computers_of_one_process_share_nothing(self, operations: Operations) -> None:
         async def other() -> Diagnostics:

@@ -76,9 +76,18 @@ async def test_probes_say_yes_and_no_with_a_reason(tmp_path: Path) -> None:
     async with endpoint(tmp_path) as here:
         assert await here.get("/healthz") == (200, '{"ok":true,"state":"started","reasons":[]}')
         assert (await here.get("/readyz"))[0] == 200
-        here.computer._bulletin.during("syncing")
+        here.computer._bulletin.during("stopping")
         status, text = await here.get("/readyz")
-        assert (status, json.loads(text)["reasons"]) == (503, ["it is in phase syncing"])
+        assert (status, json.loads(text)["reasons"]) == (503, ["it is in phase stopping"])
+
+
+async def test_probes_wait_for_no_server_and_no_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with endpoint(tmp_path) as here:
+        for asking in ("status", "view", "_diagnostics"):
+            monkeypatch.setattr(here.computer.operations, asking, anyio.sleep_forever)
+        with anyio.fail_after(5):
+            for path in ("/healthz", "/readyz"):
+                assert (await here.get(path))[0] == 200, path
 
 
 async def test_the_stream_tells_a_new_moment_every_second(tmp_path: Path) -> None:
