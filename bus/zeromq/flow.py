@@ -21,6 +21,9 @@ LINE = 4096
 FACT_WINDOW = 1024
 FACT_LINE = 1024
 """Facts that wait for credit; no subject gets more than three quarters of it, so that those with few keys have room."""
+UNREAD_MAX = 131_072
+"""Messages a peer may leave unread: twice what it may have unanswered. One that provokes answers and takes none counts
+as gone, before they fill our memory."""
 FACTS_PER_RECEIPT = 128
 """Facts a receiver takes before it says so."""
 

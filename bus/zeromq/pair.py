@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 
 from .drain import Receive, callback_context
+from .flow import UNREAD_MAX
 from .frames import FRAME_MAX, FRAMES_MAX
 
 READ = 65_536
@@ -29,7 +30,7 @@ class PairSocket:
     Args:
         sock: Taken over; closed in the end.
         receive: Takes the frames of each message; the user is `user`.
-        on_closed: Called once when the peer is gone, or sends what is no message.
+        on_closed: Called once when the peer is gone, reads nothing any more, or sends what is no message.
     """
 
     def __init__(self, sock: socket.socket, receive: Receive, on_closed: Callable[[], None], user: str = "") -> None:
@@ -47,12 +48,15 @@ class PairSocket:
         callback_context().run(self._loop.add_reader, sock, self._turn)
 
     def send(self, frames: list[bytes]) -> bool:
-        """Sends one message, or keeps what the system does not take at once; `False` when nobody is there."""
+        """Sends one message, or keeps what the system does not take at once; `False` when nobody is there or reads."""
         if self.closed:
             return False
         head = struct.pack(f">I{len(frames)}I", len(frames), *map(len, frames))
         message = b"".join((head, *frames))
         if self._out:
+            if len(self._out) >= UNREAD_MAX:
+                self._over()
+                return False
             self._out.append(memoryview(message))
             return True
         try:

@@ -18,6 +18,7 @@ import zmq
 
 from . import zap
 from .drain import Drain, Receive
+from .flow import UNREAD_MAX
 from .frames import FRAME_MAX
 from .keys import AllowList, KeyPair, NameOf, NodeKeys
 from .monitor import Change, Monitor
@@ -145,8 +146,8 @@ class NodeSocket:
 def _new_socket(context: Context, kind: int, url: str) -> zmq.Socket[bytes]:
     socket: zmq.Socket[bytes] = context.socket(kind)
     socket.setsockopt(zmq.LINGER, 0)
-    # Credit bounds what is out, not a limit at which a message would be dropped in silence (F-84).
-    socket.setsockopt(zmq.SNDHWM, 0)
+    # Credit bounds what is out long before; and at this limit the sender is told, nothing is dropped in silence (F-84).
+    socket.setsockopt(zmq.SNDHWM, UNREAD_MAX)
     socket.setsockopt(zmq.MAXMSGSIZE, FRAME_MAX)
     socket.setsockopt(zmq.HANDSHAKE_IVL, int(HANDSHAKE_WITHIN * 1000))
     if "[" in url:
