@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+import anyio
+import msgspec
 from anyio.abc import TaskGroup
 
 from ...bus import Bus
@@ -51,6 +53,33 @@ class Tasks:
             return await self._group.start(function, *arguments, name=name)
         finally:
             current.reset(token)
+
+    async def see_through(self, function: Callable[..., Coroutine[Any, Any, R]], *arguments: Any) -> R:
+        """Runs something to its end, whoever stops waiting for it; what it returns or raises is the waiter's.
+
+        For what must not be left half done because the asker of a handler loses patience. It has no deadline and no
+        chain of the message in work, but its trace. Only the end of the actor ends it.
+        """
+        ended = anyio.Event()
+        results: list[R] = []
+        errors: list[Exception] = []
+
+        async def work() -> None:
+            try:
+                results.append(await function(*arguments))
+            except Exception as error:
+                errors.append(error)
+            ended.set()
+
+        token = current.set(msgspec.structs.replace(self._context, trace=current.get().trace))
+        try:
+            self._group.start_soon(work, name=f"{self._context.address} sees something through")
+        finally:
+            current.reset(token)
+        await ended.wait()
+        if errors:
+            raise errors[0]
+        return results[0]
 
 
 class Actor:

@@ -125,6 +125,8 @@ class Supervisor:
     async def start_child(self, spec: ChildSpec) -> None:
         """Starts a child and waits until it is up, unless its spec says that nobody does.
 
+        Whoever stops waiting leaves nothing behind, except for a child that insists: that one goes on without him.
+
         Raises:
             ConflictError: A child of this address exists.
             StartupError: Its first start failed; it is kept only where its spec insists.
@@ -139,9 +141,12 @@ class Supervisor:
         try:
             await child.first_start.wait()
         except BaseException:
-            child.wanted = False
-            if child.life is not None:
-                child.life.cancel()
+            if not spec.insists:
+                child.wanted = False
+                if child.life is not None:
+                    child.life.cancel()
+                with anyio.CancelScope(shield=True):
+                    await child.ended.wait()
             raise
         if child.first_error is not None:
             if not spec.insists:
@@ -152,7 +157,10 @@ class Supervisor:
             raise StartupError(f"{spec.address} did not start: {cause}", causes=(cause,)) from child.first_error
 
     async def stop_child(self, address: Address) -> None:
-        """Stops a child gracefully and waits for its end; unknown addresses are fine."""
+        """Stops a child gracefully and waits for its end, which comes also when nobody waits for it any more.
+
+        Unknown addresses are fine.
+        """
         child = self._children.get(address)
         if child is None:
             return
@@ -160,12 +168,8 @@ class Supervisor:
         child.poke.set()
         if child.runner is not None:
             child.runner.stop(child.spec.stop_timeout)
-        bound = 2 * child.spec.stop_timeout + 1
-        with anyio.move_on_after(bound):
-            await child.ended.wait()
-            return
-        if child.life is not None:
-            child.life.cancel()
+        assert self._group is not None
+        self._group.start_soon(self._ends, child, name=f"end of {address}")
         await child.ended.wait()
 
     async def stop_all(self) -> None:
@@ -196,9 +200,14 @@ class Supervisor:
         child = self._children.get(address)
         if child is None or not self.revive_child(address):
             return False
-        turned = child.turned = anyio.Event()
-        await turned.wait()
+        if child.turned.is_set():
+            child.turned = anyio.Event()  # one for all who wait for the same turn
+        await child.turned.wait()
         return True
+
+    def addresses(self) -> tuple[Address, ...]:
+        """Who is kept here, in whatever state, in the order they were started."""
+        return tuple(self._children)
 
     def children(self) -> tuple[ChildStatus, ...]:
         """All children in the order they were started."""
@@ -216,6 +225,14 @@ class Supervisor:
         )
 
     # -- inside ---------------------------------------------------------------------
+
+    async def _ends(self, child: _Child) -> None:
+        """Cancels a child that takes too long to stop."""
+        with anyio.move_on_after(2 * child.spec.stop_timeout + 1):
+            await child.ended.wait()
+            return
+        if child.life is not None:
+            child.life.cancel()
 
     async def _keep(self, child: _Child) -> None:
         address = child.spec.address

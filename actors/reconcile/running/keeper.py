@@ -6,8 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from ....wire.envelope import Address
+from ....wire.messages.mcp import ServerStatus
 from ...kernel import Actor, ChildSpec, RestartPolicy, Supervisor
 from ..config.policies import Placement
+
+WAITING = "waiting for a worker"
+"""Why the actor of an external server is down while nobody has come for it."""
 
 
 class ServerKeeper(Protocol):
@@ -41,6 +45,16 @@ def bundle_id_of(address: str) -> str | None:
     return bundle_id if prefix == "mcp" and bundle_id else None
 
 
+def waiting(bundle_id: str, now: float) -> ServerStatus:
+    """The status of a server no worker has come for. `now` in Unix seconds."""
+    return ServerStatus(bundle_id, "started", "error", "queued", WAITING, "startup", "no_worker", since=now)
+
+
+def kept_by(supervisor: Supervisor) -> tuple[str, ...]:
+    """The servers a supervisor keeps an actor of; nobody else can know that."""
+    return tuple(found for address in supervisor.addresses() if (found := bundle_id_of(address)) is not None)
+
+
 class InlineServers:
     """A keeper that runs every server's actor in this process.
 
@@ -61,7 +75,6 @@ class InlineServers:
         self._factory = factory
         self._stop_timeout = stop_timeout
         self._policy = policy or RestartPolicy()
-        self._kept: set[str] = set()
 
     async def start_child(self, bundle_id: str, placement: Placement) -> None:
         """Starts it here, wherever it was meant to be placed."""
@@ -72,14 +85,12 @@ class InlineServers:
             stop_timeout=self._stop_timeout,
         )
         await self._supervisor.start_child(spec)
-        self._kept.add(bundle_id)
 
     async def wake_child(self, bundle_id: str) -> None:
         await self._supervisor.start_again(address_of(bundle_id))
 
     async def stop_child(self, bundle_id: str) -> None:
         await self._supervisor.stop_child(address_of(bundle_id))
-        self._kept.discard(bundle_id)
 
     def children(self) -> Iterable[str]:
-        return tuple(self._kept)
+        return kept_by(self._supervisor)

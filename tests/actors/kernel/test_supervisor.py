@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import anyio
 import pytest
 
@@ -107,6 +109,16 @@ class TestSupervisor:
             assert not await nursery.supervisor.start_again(Address("a"))
             assert not await nursery.supervisor.start_again(Address("nobody"))
 
+    async def test_all_who_wait_for_a_manual_start_hear_of_it(self, bus: Bus, nursery: Nursery) -> None:
+        await nursery.start(policy=RestartPolicy(backoff=Backoff(60.0, 60.0)))
+        with anyio.fail_after(5), Observer(bus, ActorDown) as downs:
+            nursery.supervisor.kill_child(Address("a"))
+            await anext(downs)
+            async with anyio.create_task_group() as tasks:
+                for _ in range(2):
+                    tasks.start_soon(nursery.supervisor.start_again, Address("a"))
+        assert nursery.supervisor.children()[0].state == "up"
+
     async def test_a_parked_child_is_tried_again_slowly(self, bus: Bus, nursery: Nursery) -> None:
         await nursery.start(policy=RestartPolicy(max_restarts=0, park_retry=0.01))
         with anyio.fail_after(5), Observer(bus, ActorParked, ActorUp) as facts:
@@ -165,6 +177,50 @@ class TestSupervisor:
         await nursery.start()
         with pytest.raises(ConflictError):
             await nursery.start()
+
+    @pytest.mark.parametrize("insists", [True, False])
+    async def test_whoever_stops_waiting_for_a_first_start_ends_it_unless_it_insists(
+        self, bus: Bus, supervisor: Supervisor, insists: bool
+    ) -> None:
+        begun, let = anyio.Event(), anyio.Event()
+
+        class Slow(Actor):
+            async def started(self) -> None:
+                begun.set()
+                await let.wait()
+
+        with anyio.fail_after(5), Observer(bus, ActorUp) as ups:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(supervisor.start_child, ChildSpec(Address("a"), Slow, insists=insists))
+                await begun.wait()
+                tasks.cancel_scope.cancel()
+            assert supervisor.addresses() == (("a",) if insists else ())
+            let.set()
+            if not insists:
+                await supervisor.start_child(ChildSpec(Address("a"), Slow))
+            assert await anext(ups) == ActorUp("a", 1)
+
+    async def test_a_stop_nobody_waits_for_any_more_is_bounded_all_the_same(
+        self, bus: Bus, supervisor: Supervisor
+    ) -> None:
+        class Deaf:
+            """A life elsewhere that no order to stop reaches."""
+
+            queued = high_water = busy = capacity = 0
+
+            async def run(self, *, start_timeout: float, on_up: Callable[[], None]) -> None:
+                on_up()
+                await anyio.sleep_forever()
+
+            def stop(self, within: float) -> None:
+                pass
+
+        with anyio.fail_after(5), Observer(bus, ActorDown) as downs:
+            await supervisor.start_child(ChildSpec(Address("a"), Deaf, stop_timeout=0.01))
+            with anyio.move_on_after(0.01):
+                await supervisor.stop_child(Address("a"))
+            assert await anext(downs) == ActorDown("a", 1, "stopped", None)
+        assert supervisor.addresses() == ()
 
     async def test_a_stop_that_hangs_is_bounded(self, bus: Bus, supervisor: Supervisor) -> None:
         class Clinging(Actor):
