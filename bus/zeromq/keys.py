@@ -7,6 +7,7 @@ under the name of the file that holds its key. `smcp bus keygen` calls this.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import stat
@@ -17,6 +18,8 @@ import msgspec
 import zmq
 
 from ...wire.errors import ConfigValidationError, ConflictError, PolicyError
+
+logger = logging.getLogger(__name__)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _KEY = re.compile(rb"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
@@ -115,7 +118,11 @@ class AllowList:
     def _scan(self) -> list[tuple[bytes, str]]:
         found = []
         for path in sorted(self._directory.glob("*.public")):
-            key = path.read_bytes().strip()
+            try:
+                key = path.read_bytes().strip()
+            except OSError as error:
+                logger.warning("cannot read %s: %s; nobody comes in by it", path, error.strerror)
+                continue
             if _NAME.fullmatch(path.stem) and _KEY.fullmatch(key):
                 found.append((key, path.stem))
         return found

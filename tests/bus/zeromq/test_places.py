@@ -140,5 +140,15 @@ class TestKeys:
         (allowed / "worker.public").unlink()
         assert names.name_of(pair.public) is None
 
+    def test_a_file_that_cannot_be_read_shuts_nobody_else_out(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        pair = keys.generate(tmp_path, "worker")
+        (tmp_path / "a.public").symlink_to(tmp_path / "gone")
+        (tmp_path / "z.public").mkdir()
+        names = keys.AllowList(tmp_path)
+        assert [names.name_of(pair.public) for _ in range(2)] == ["worker", "worker"]
+        assert [line.rsplit("/")[-1].partition(":")[0] for line in caplog.messages] == ["a.public", "z.public"]
+
     def test_a_missing_allow_list_allows_nobody(self, tmp_path: Path) -> None:
         assert keys.AllowList(tmp_path / "none").name_of(b"x" * 40) is None
