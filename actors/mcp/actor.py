@@ -252,7 +252,7 @@ class McpSupervisor(Calling):
 
     def call_queued(self, req_id: str, waiting: bool) -> None:
         if req_id:
-            self.tell_nowait(TOOLS, CallQueued(req_id, waiting))
+            self.tell_nowait(TOOLS, CallQueued(self._bundle_id, req_id, waiting))
 
     def session_began(self) -> None:
         self._session_number += 1

@@ -26,11 +26,11 @@ _OF_A_SERVER: Final = {
     ("reconcile", GetLaunchPlan.subject()),
     ("reconcile", GrantStart.subject()),
     ("reconcile", EndStart.subject()),
+    ("tools", CallQueued.subject()),
     (WORKERS, GetGrant.subject()),
     (WORKERS, KeepGrant.subject()),
 }
 _OF_A_NODE: Final = {(WORKERS, TakeSeat.subject()), (WORKERS, Serve.subject())}
-_QUEUED: Final = ("tools", CallQueued.subject())
 _FACTS: Final = frozenset(
     kind.subject() for kind in (ServerStatusChanged, ToolsListed, ResourcesListed, ResourceUpdated)
 )
@@ -50,8 +50,6 @@ class WorkerCustoms:
 
     def may_send(self, node: str, target: str, subject: str, body: bytes, attachments: Sequence[bytes]) -> bool:
         way = (target, subject)
-        if way == _QUEUED:
-            return self._bundle_of(node) is not None
         if way in _OF_A_NODE:
             return getattr(_read(subject, body, attachments), "node", None) == node
         return way in _OF_A_SERVER and self._is_own(node, _read(subject, body, attachments))

@@ -173,7 +173,7 @@ class ToolActor(Actor):
     @handler
     def queued(self, message: CallQueued) -> None:
         """Keeps track of calls that their server has not seen yet."""
-        self._calls.note_queue(message.req_id, waiting=message.waiting)
+        self._calls.note_queue(message.bundle_id, message.req_id, waiting=message.waiting)
 
     @handler(concurrent=4)
     async def drain(self, message: DrainCalls) -> None:

@@ -93,10 +93,10 @@ class InFlight:
         _end(call, "agent")
         return True
 
-    def note_queue(self, req_id: str, *, waiting: bool) -> None:
-        """The server's actor says that a call waits in its queue, or has left it."""
+    def note_queue(self, bundle_id: str, req_id: str, *, waiting: bool) -> None:
+        """A server's actor says that a call waits in its queue, or has left it. Of calls of others it knows nothing."""
         call = self._calls.get(req_id)
-        if call is not None:
+        if call is not None and call.route is not None and call.route.bundle_id == bundle_id:
             call.handed_over = not waiting
 
     def end_all(self) -> None:

@@ -108,7 +108,7 @@ class TestCustoms:
         ("reconcile", EndStart("files")),
         ("workers", GetGrant("files", "oauth/files/0123456789abcdef")),
         ("workers", KeepGrant("files", "oauth/files/0123456789abcdef", None)),
-        ("tools", CallQueued("r", waiting=True)),
+        ("tools", CallQueued("files", "r", waiting=True)),
         ("workers", TakeSeat("files", "w")),
         ("workers", Serve("files", "w")),
     )
@@ -118,6 +118,7 @@ class TestCustoms:
         ("workers", GetGrant("mail", "oauth/mail/0123456789abcdef")),
         ("workers", GetGrant("files", "oauth/mail/0123456789abcdef")),
         ("workers", KeepGrant("files", "input/files/password", None)),
+        ("tools", CallQueued("mail", "r", waiting=True)),
         ("workers", TakeSeat("files", "another")),
         ("workers", Serve("files", "another")),
         ("mcp/mail", CallTool("read", Attachment(b"{}"), 5.0)),

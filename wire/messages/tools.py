@@ -99,6 +99,7 @@ class CallQueued(Tell):
     """
 
     lane = "control"
+    bundle_id: str
     req_id: str
     waiting: bool
 

@@ -58,7 +58,7 @@ class StubServer(Actor):
     async def call(self, message: CallTool) -> ToolOutcome:
         self.calls.append(message)
         if self.queues:
-            await self.tell(TOOLS, CallQueued(message.req_id, True))
+            await self.tell(TOOLS, CallQueued(self.address.removeprefix("mcp/"), message.req_id, True))
         self.called.set()
         try:
             await self.release.wait()

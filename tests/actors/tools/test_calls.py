@@ -72,11 +72,23 @@ def test_a_call_is_not_executed_until_it_was_handed_over() -> None:
 def test_a_call_that_waits_in_a_server_queue_counts_as_not_executed() -> None:
     calls = InFlight()
     call = admitted(calls)
+    assert calls.assign(call, ROUTE, capacity=1)
     call.handed_over = True
-    calls.note_queue("r", waiting=True)
+    calls.note_queue("b", "r", waiting=True)
     waiting = call.outcome
-    calls.note_queue("r", waiting=False)
+    calls.note_queue("b", "r", waiting=False)
     assert (waiting, call.outcome) == ("not_executed", "unknown")
+
+
+@spec("DEC-10")
+def test_no_server_makes_believe_that_a_call_of_another_was_not_executed() -> None:
+    calls = InFlight()
+    call = admitted(calls)
+    calls.note_queue("b", "r", waiting=True)
+    assert calls.assign(call, ROUTE, capacity=1)
+    call.handed_over = True
+    calls.note_queue("another", "r", waiting=True)
+    assert call.outcome == "unknown"
 
 
 @spec("DEC-7", "DEC-29")
