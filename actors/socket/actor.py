@@ -8,7 +8,7 @@ so that a slow tool never delays a cancel (W-ARCH-6).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 
 import anyio
@@ -133,8 +133,8 @@ class SocketActor(Actor):
             await self._drain(message.grace)
             await link.leave()
         finally:
-            with anyio.CancelScope(shield=True), anyio.move_on_after(GOODBYE_LIMIT), suppress(SmcpError):
-                await link.leave()  # once more where it was not come to; where it was, this does nothing
+            # Where it was not come to; where it was, this does nothing.
+            await self._see_to(link.leave, GOODBYE_LIMIT)
             await self._out_of_office()
             await self._resume()
 
@@ -185,18 +185,22 @@ class SocketActor(Actor):
                 await self._out_of_office()
 
     async def _out_of_office(self) -> None:
-        """Waits a while until `blobs` heard it, and has it told on: whoever asked may have no time left."""
-        heard = anyio.Event()
+        await self._see_to(self._news.leave, TELL_LIMIT)
 
-        async def tell() -> None:
+    async def _see_to(self, duty: Callable[[], Awaitable[object]], limit: float) -> None:
+        """Has a task of the actor do it, and waits `limit` seconds for that: whoever asked may have no time left."""
+        over = anyio.Event()
+
+        async def run() -> None:
             try:
-                await self._news.leave()
+                with suppress(SmcpError):
+                    await duty()
             finally:
-                heard.set()
+                over.set()
 
-        self.tasks.start_soon(tell)
-        with anyio.CancelScope(shield=True), anyio.move_on_after(TELL_LIMIT):
-            await heard.wait()
+        self.tasks.start_soon(run)
+        with anyio.CancelScope(shield=True), anyio.move_on_after(limit):
+            await over.wait()
 
     async def _hang_up_at_the_end(self) -> None:
         """Whatever ends this life also ends its connection, so that the next one finds its name free."""

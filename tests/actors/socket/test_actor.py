@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
+from smcp_runtime.actors.socket import actor
 from smcp_runtime.wire.errors import (
     AuthError,
     ConfigValidationError,
@@ -414,6 +415,27 @@ async def test_a_leave_nobody_waits_for_any_longer_still_leaves(desk: Stage) -> 
     await desk.until(lambda: desk.book.resumed)
     status = await desk.ask(GetLinkStatus())
     assert (status.phase, status.office, status.in_flight) == ("connected", None, 0)
+
+
+@pytest.mark.spec("R-LIFE-14", "DEC-17")
+async def test_a_leave_nobody_waits_for_leaves_once_the_join_it_met_is_answered(
+    desk: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actor, "GOODBYE_LIMIT", 0.02)
+    await desk.join()
+    desk.server.events.clear()
+    answered = anyio.Event()
+    desk.server.before_join_ack = answered.wait
+    await desk.server.kick()
+    await desk.server.until(lambda: "server:join_office" in desk.server.named())
+    leaving = asyncio.create_task(desk.ask(Leave(0.1)))
+    await desk.until(desk.is_shut)
+    leaving.cancel()
+    await desk.until(lambda: desk.book.resumed)
+    answered.set()
+    await desk.server.until(lambda: "server:leave_office" in desk.server.named())
+    await desk.until(lambda: desk.changes[-1].phase == "connected")
+    assert (await desk.ask(GetLinkStatus())).office is None
 
 
 @pytest.mark.spec("DEC-27", "DEC-17")
