@@ -108,6 +108,7 @@ class ReconcileActor(Following, PluginDesk, ServerDesk, InputDesk, PinDesk):
         self._composition = Composition(held, options)
         self._degradations = Degradations(lambda: self.publish(DegradationsMoved()))
         self._turn = anyio.Lock()
+        self._asking = set()
 
     async def started(self) -> None:
         """Builds the set, then lets servers start behind the first commit.
@@ -134,6 +135,7 @@ class ReconcileActor(Following, PluginDesk, ServerDesk, InputDesk, PinDesk):
             self._held,
             self._keeper,
             self.ask,
+            self.tasks.see_through,
             drain=self._options.drain_timeout_s,
             placement_of=lambda bundle_id: self._composition.picture.policies[bundle_id].placement,
             idle_stop_of=self.idle_stop_of,
@@ -294,6 +296,10 @@ class ReconcileActor(Following, PluginDesk, ServerDesk, InputDesk, PinDesk):
             picture.servers[bundle_id] = self._held.servers[bundle_id]
         if not self._options.auto_start:
             self._held.stopped.update(wanted.start)
+        return await self.tasks.see_through(self._carry_out, picture, wanted, failed)
+
+    async def _carry_out(self, picture: Picture, wanted: Plan, failed: tuple[str, ...]) -> ChangeResult:
+        """From here on a set is either adopted and brought about, or neither."""
         for bundle_id in wanted.stop:
             self._degradations.close("server", bundle_id)
         self._adopt(picture)
@@ -365,21 +371,7 @@ class ReconcileActor(Following, PluginDesk, ServerDesk, InputDesk, PinDesk):
             for bundle_id in self._held.servers.keys() | kept:
                 group.start_soon(self._lanes.settle, bundle_id)
                 if bundle_id in kept:
-                    group.start_soon(self._ask_again, bundle_id)
-
-    async def _ask_again(self, bundle_id: str) -> None:
-        """Learns what was missed while this actor was down."""
-        status = await self._lanes.ask_again(bundle_id)
-        if status is None:
-            return
-        # one that is to run and was never told so lives anew, and nobody was here to hear of it
-        is_untold = status.activation == "stopped" and self._lanes.is_wanted(bundle_id)
-        if is_untold:
-            self._held.facts.ended(bundle_id)
-            self._lanes.reborn(bundle_id)
-        self.on_status(ServerStatusChanged(status))
-        if is_untold:
-            await self._lanes.settle(bundle_id)
+                    group.start_soon(self.ask_again, bundle_id)
 
     def _could_not(self, bundle_id: str, error: SmcpError) -> None:
         self._outcomes.moved(bundle_id)

@@ -10,6 +10,8 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
+from smcp_runtime.actors.kernel.actor import Tasks
+from smcp_runtime.actors.kernel.pool import TaskPool
 from smcp_runtime.actors.reconcile.config.computer_config import parse_computer_config
 from smcp_runtime.actors.reconcile.config.server_entry import ServerEntry
 from smcp_runtime.actors.reconcile.held import Held
@@ -18,6 +20,7 @@ from smcp_runtime.actors.reconcile.running.plan import plan
 from smcp_runtime.actors.reconcile.running.start_gate import StartGate
 from smcp_runtime.actors.reconcile.running.start_places import StartPlaces
 from smcp_runtime.actors.reconcile.server_set import SetEntry
+from smcp_runtime.bus.context import Context
 from smcp_runtime.wire.errors import ActorLost, SmcpError, StartupError
 from smcp_runtime.wire.messages.mcp import RestartServer, ServerStatus, StartServer, StopServer
 
@@ -98,6 +101,7 @@ class House:
             self.held,
             self,
             self.order,
+            Tasks(group, TaskPool(group, Context()), Context()).see_through,
             drain=0.5,
             placement_of=lambda _: "inline",
             could_not=lambda bundle_id, error: play.note(f"{bundle_id} could not: {error.code}"),

@@ -61,6 +61,9 @@ class LazyDesk(Actor):
             return
         found = await anyio.to_thread.run_sync(read_all, self._files.state, wanted.values())
         for bundle_id, key in wanted.items():
+            there = self._held.servers.get(bundle_id)
+            if there is None or key_of(there.entry) != key:
+                continue  # the set has changed meanwhile, and whoever changed it recalls for himself
             self._held.facts.recall(bundle_id, found.get(key, EMPTY))
             self._held.listed.pop(bundle_id, None)
             if key in found:

@@ -75,6 +75,7 @@ class Management(Actor, ABC):
     _turn: anyio.Lock
     _lanes: Lanes
     _authorize: Callable[[LaunchPlan], Awaitable[None]] | None
+    _asking: set[tuple[str, str]]
 
     @abstractmethod
     async def _change(
@@ -114,30 +115,36 @@ class Management(Actor, ABC):
 
     def _ask_for_approvals(self) -> None:
         """Asks the application about servers it was not asked about yet; each server as it is, once."""
-        known, pending = self._held.asked, self._composition.pending
-        fresh = [request for request in pending if known.get(request.bundle_id) != request.fingerprint]
-        known.update({request.bundle_id: request.fingerprint for request in fresh})
+        known = self._asking | self._held.asked.items()
+        fresh = [one for one in self._composition.pending if (one.bundle_id, one.fingerprint) not in known]
         if not fresh:
             return
         if self._options.server_approval is None:
             for request in fresh:
+                self._held.asked[request.bundle_id] = request.fingerprint
                 logger.warning("%s of %s waits for an approval and is not started", request.bundle_id, request.source)
         else:
+            self._asking.update((request.bundle_id, request.fingerprint) for request in fresh)
             self.tasks.start_soon(self._ask_application, fresh, name="approvals")
 
     async def _ask_application(self, requests: list[PendingApproval]) -> None:
         """One question after the other; an answer to all ends the asking."""
         for request in requests:
-            if request not in self._composition.pending:
-                continue
-            answer = await self._answer_of_application(request)
-            if answer is None:
-                continue
-            try:
-                async with self._turn:
-                    await self._answer(AnswerApproval(answer, request.bundle_id, request.fingerprint))
-            except SmcpError as error:
-                logger.warning("the answer for %s could not be kept: %s", request.bundle_id, error.code)
+            if request in self._composition.pending:
+                await self._ask_about(request)
+                # Not before: a question that dies with this actor has to be asked again.
+                self._held.asked[request.bundle_id] = request.fingerprint
+            self._asking.discard((request.bundle_id, request.fingerprint))
+
+    async def _ask_about(self, request: PendingApproval) -> None:
+        answer = await self._answer_of_application(request)
+        if answer is None:
+            return
+        try:
+            async with self._turn:
+                await self._answer(AnswerApproval(answer, request.bundle_id, request.fingerprint))
+        except SmcpError as error:
+            logger.warning("the answer for %s could not be kept: %s", request.bundle_id, error.code)
 
     async def _answer_of_application(self, request: PendingApproval) -> Answer | None:
         assert self._options.server_approval is not None

@@ -6,15 +6,17 @@ asked, so changes that overtake each other still end where the last one meant to
 
 from __future__ import annotations
 
+import functools
+import itertools
 import logging
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
 import anyio
 
 from ....wire.envelope import Address
-from ....wire.errors import ActorLost, SmcpError, Undeliverable
+from ....wire.errors import ActorLost, BusError, DeadlineExceeded, SmcpError, Undeliverable
 from ....wire.message import Ask
 from ....wire.messages.mcp import (
     AnnounceAgain,
@@ -35,6 +37,9 @@ logger = logging.getLogger(__name__)
 CONTROL_LIMIT = 20.0
 """Seconds beside the drain for a server's actor to answer an order."""
 
+AGAIN_AFTER = 5.0
+"""Seconds until an actor that lives and did not answer in time is told again what is wanted."""
+
 LaunchShape = tuple[Any, ...]
 
 R = TypeVar("R")
@@ -46,10 +51,27 @@ class Order(Protocol):
     async def __call__(self, target: Address, message: Ask[R], *, timeout: float | None = None) -> R: ...
 
 
+class Finish(Protocol):
+    """How something is run to its end, whoever stops waiting for it."""
+
+    async def __call__(self, function: Callable[..., Coroutine[Any, Any, R]], *arguments: Any) -> R: ...
+
+
+def finished(step: Callable[[Lanes, str], Coroutine[Any, Any, R]]) -> Callable[[Lanes, str], Coroutine[Any, Any, R]]:
+    """Marks a step of a lane that others rely on, so that one asker without patience does not leave it half done."""
+
+    @functools.wraps(step)
+    async def wait_for(lanes: Lanes, bundle_id: str) -> R:
+        return await lanes.finish(step, lanes, bundle_id)
+
+    return wait_for
+
+
 class Lanes:
     """The lanes of one Computer.
 
     Args:
+        finish: Runs steps that somebody asks for.
         drain: Seconds a stopping server's calls get (DEC-13).
         placement_of: Where a server's actor runs.
         idle_stop_of: The `idle_stop` of a lazy server, `None` for another one.
@@ -64,6 +86,7 @@ class Lanes:
         held: Held,
         keeper: ServerKeeper,
         ask: Order,
+        finish: Finish,
         *,
         drain: float,
         placement_of: Callable[[str], Placement],
@@ -76,6 +99,7 @@ class Lanes:
         self._held = held
         self._keeper = keeper
         self._ask = ask
+        self.finish = finish
         self._drain = drain
         self._placement_of = placement_of
         self._idle_stop_of = idle_stop_of
@@ -85,8 +109,8 @@ class Lanes:
         self._ended = ended
         self._locks: dict[str, anyio.Lock] = {}
         self._prepared: dict[str, tuple[LaunchPlan, LaunchShape]] = {}
-        self._unheard: set[str] = set()
-        self._lives: Counter[str] = Counter()
+        self._lives: dict[str, int] = {}
+        self._births = itertools.count()
         self._resting: set[str] = set()
         self._is_halting = False
 
@@ -106,7 +130,7 @@ class Lanes:
 
     def life_of(self, bundle_id: str) -> int:
         """Tells lives of its actor apart."""
-        return self._lives[bundle_id]
+        return self._lives.setdefault(bundle_id, next(self._births))
 
     def handed_out(self, bundle_id: str, shape: LaunchShape, life: int) -> bool:
         """Notes what a server starts from; `False` when its entry has changed meanwhile, so that it has to settle.
@@ -114,7 +138,7 @@ class Lanes:
         Args:
             life: That of its actor which asked; what a former one asked for starts nothing.
         """
-        if life == self._lives[bundle_id]:
+        if life == self._lives.get(bundle_id):
             self._held.launched[bundle_id] = shape
         member = self._held.servers.get(bundle_id)
         return member is not None and member.entry.launch_shape == shape
@@ -130,34 +154,38 @@ class Lanes:
         return bundle_id in self._resting and self.is_wanted(bundle_id)
 
     async def settle(self, bundle_id: str) -> None:
-        """Brings a server to what is wanted of it now."""
-        async with self._lock(bundle_id):
-            try:
-                if self._may_live(bundle_id):
-                    await self._bring_up(bundle_id)
-                else:
-                    self._resting.discard(bundle_id)
-                    if bundle_id in self._keeper.children():
-                        await self._retire(bundle_id, self._drain)
-                self._unheard.discard(bundle_id)
-            except SmcpError as error:
-                self._unheard.add(bundle_id)
-                logger.warning("%s could not be brought up: %s", bundle_id, error.code)
-                self._could_not(bundle_id, error)
-            finally:
-                self._prepared.pop(bundle_id, None)
+        """Brings a server to what is wanted of it now; an actor that lives and does not answer is told until it does.
 
+        One that has no life is told in its next one: see `reassure`.
+        """
+        was_late = False
+        while await self._is_late(bundle_id):
+            was_late = True
+            await anyio.sleep(AGAIN_AFTER)
+        if was_late:
+            with suppress(BusError):
+                await self.ask_again(bundle_id)  # it may work by now, and was said to be at fault since it said so
+
+    async def reassure(self, bundle_id: str) -> None:
+        """Settles a server whose actor was not told in its present life what is wanted."""
+        async with self._lane(bundle_id):
+            if bundle_id in self._held.told:
+                return
+        await self.settle(bundle_id)
+
+    @finished
     async def start(self, bundle_id: str) -> ServerStatus:
         """Starts a server on request; one that runs is left alone."""
         self._held.stopped.discard(bundle_id)
-        async with self._lock(bundle_id):
+        async with self._lane(bundle_id):
             await self._wake(bundle_id)
             return await self._tell_to_run(bundle_id, StartServer())
 
+    @finished
     async def stop(self, bundle_id: str) -> ServerStatus:
         """Stops a server on request, until it is started on request."""
         self._held.stopped.add(bundle_id)
-        async with self._lock(bundle_id):
+        async with self._lane(bundle_id):
             self._forget_what_was_told(bundle_id)
             if bundle_id not in self._keeper.children():
                 self._tell(ServerStatus(bundle_id))
@@ -170,17 +198,20 @@ class Lanes:
                 # It has no life to stop, and its next one finds that it is not wanted.
                 return ServerStatus(bundle_id)
 
+    @finished
     async def restart(self, bundle_id: str) -> ServerStatus:
         """Restarts a server on request; when it cannot be rendered the old one keeps running (R-INPUT-21)."""
         self._held.stopped.discard(bundle_id)
-        async with self._lock(bundle_id):
+        async with self._lane(bundle_id):
             await self._wake(bundle_id)
             return await self._tell_to_run(bundle_id, RestartServer(self._drain))
 
+    @finished
     async def seat(self, bundle_id: str) -> None:
         """Gives a server that rests its actor, which stands by; whoever has none for another reason gets none."""
-        async with self._lock(bundle_id):
-            if not self.is_resting(bundle_id):
+        async with self._lane(bundle_id):
+            is_lazy = self.is_wanted(bundle_id) and (bundle_id in self._resting or self._may_rest(bundle_id))
+            if not is_lazy or bundle_id in self._held.told:
                 return
             try:
                 await self._ensure_child(bundle_id)
@@ -192,16 +223,20 @@ class Lanes:
 
     def actor_died(self, bundle_id: str) -> None:
         """Its server ended with it, and a plan it asked for starts nothing any more."""
-        self._lives[bundle_id] += 1
+        self._lives.pop(bundle_id, None)
         self._forget_what_was_told(bundle_id)
+
+    async def actor_ended(self, bundle_id: str) -> None:
+        """Its actor is gone for good; if nobody meant that, it gets another one."""
+        async with self._lane(bundle_id):
+            if bundle_id in self._keeper.children():
+                return
+            self._has_ended(bundle_id)
+        await self.settle(bundle_id)
 
     def reborn(self, bundle_id: str) -> None:
         """The actor lives anew, and has to be told what is wanted, whatever was heard of the end of its former life."""
         self._held.told.discard(bundle_id)
-
-    def missed_its_order(self, bundle_id: str) -> bool:
-        """Whether its actor was not there, or did not answer, when it was last told what is wanted."""
-        return bundle_id in self._unheard
 
     def moved(self) -> tuple[str, ...]:
         """Servers whose actor is elsewhere than it is placed now, or that are lazy otherwise than they were."""
@@ -215,15 +250,17 @@ class Lanes:
         }
         return tuple(sorted(moved | woken))
 
-    async def ask_again(self, bundle_id: str) -> ServerStatus | None:
-        """What a server's actor says of itself now, and its listings once more; `None` when it does not answer."""
-        questions: tuple[Ask[ServerStatus], ...] = (AnnounceAgain(), GetServerStatus())
-        for question in questions:
-            try:
-                return await self._order(bundle_id, question)
-            except SmcpError as error:
-                logger.info("%s does not say where it stands: %s", bundle_id, error.code)
-        return None
+    async def ask_again(self, bundle_id: str) -> ServerStatus:
+        """What a server's actor says of itself now, and its listings once more if it can.
+
+        Raises:
+            BusError: It has no life now, or does not answer.
+        """
+        try:
+            return await self._order(bundle_id, AnnounceAgain())
+        except SmcpError as error:
+            logger.info("%s does not say again what it said: %s", bundle_id, error.code)
+        return await self._order(bundle_id, GetServerStatus())
 
     async def look(self, bundle_id: str) -> ServerStatus:
         """What a server's actor says of itself now; raises an `SmcpError` when there is none that answers."""
@@ -238,12 +275,39 @@ class Lanes:
 
     # -- steps, inside a lane -------------------------------------------------------------
 
-    def _lock(self, bundle_id: str) -> anyio.Lock:
-        return self._locks.setdefault(bundle_id, anyio.Lock())
+    @asynccontextmanager
+    async def _lane(self, bundle_id: str) -> AsyncIterator[None]:
+        """One step at a time; nothing is remembered of a server that is gone for good."""
+        lock = self._locks.setdefault(bundle_id, anyio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked() and not self._may_live(bundle_id):
+                self._locks.pop(bundle_id, None)
+                self._lives.pop(bundle_id, None)
 
     def _may_live(self, bundle_id: str) -> bool:
         member = self._held.servers.get(bundle_id)
         return member is not None and member.may_run and not self._is_halting
+
+    async def _is_late(self, bundle_id: str) -> bool:
+        """A step towards what is wanted; whether it has to be tried again though the actor lives."""
+        async with self._lane(bundle_id):
+            try:
+                if self._may_live(bundle_id):
+                    await self._bring_up(bundle_id)
+                else:
+                    self._resting.discard(bundle_id)
+                    if bundle_id in self._keeper.children():
+                        await self._retire(bundle_id, self._drain)
+            except SmcpError as error:
+                logger.warning("%s could not be brought up: %s", bundle_id, error.code)
+                self._could_not(bundle_id, error)
+                return isinstance(error, DeadlineExceeded)
+            finally:
+                self._prepared.pop(bundle_id, None)
+        return False
 
     async def _bring_up(self, bundle_id: str) -> None:
         if self._needs_no_actor(bundle_id):
@@ -266,7 +330,7 @@ class Lanes:
         return self._may_rest(bundle_id) and not is_external and bundle_id not in self._keeper.children()
 
     async def _end(self, bundle_id: str, drain: float) -> None:
-        async with self._lock(bundle_id):
+        async with self._lane(bundle_id):
             await self._retire(bundle_id, drain)
 
     async def _retire(self, bundle_id: str, drain: float) -> None:
@@ -276,7 +340,10 @@ class Lanes:
         except SmcpError as error:
             logger.info("%s did not stop by itself: %s", bundle_id, error.code)
         await self._keeper.stop_child(bundle_id)
-        self._forget_what_was_told(bundle_id)
+        self._has_ended(bundle_id)
+
+    def _has_ended(self, bundle_id: str) -> None:
+        self.actor_died(bundle_id)
         self._held.placed.pop(bundle_id, None)
         self._ended(bundle_id)
 
@@ -305,9 +372,9 @@ class Lanes:
         self._held.told.discard(bundle_id)
 
     async def _tell_to_run(self, bundle_id: str, order: Ask[ServerStatus]) -> ServerStatus:
-        life = self._lives[bundle_id]
+        life = self.life_of(bundle_id)
         status = await self._order(bundle_id, order)
-        if self._lives[bundle_id] == life:
+        if self._lives.get(bundle_id) == life:
             self._held.told.add(bundle_id)
         return status
 

@@ -66,14 +66,15 @@ class StubServer(Actor):
         self.world = world
         self.bundle_id = bundle_id
         self.session = time.time_ns() // 1000
-        self.connected = False
+        self.connected = self.starting = False
         self.said = ServerStatus(bundle_id)
 
     @handler(concurrent=16)
     async def start(self, _: StartServer) -> ServerStatus:
         self.world.orders.append(("start", self.bundle_id))
-        if self.connected:
+        if self.connected or self.starting:
             return self.said
+        self.starting = True
         self.tasks.start_soon(self._run)
         return self.report("connecting", "starting")
 
@@ -116,6 +117,8 @@ class StubServer(Actor):
             await self.ask(RECONCILE, EndStart(self.bundle_id))
         except SmcpError as error:
             self.report("error", "backing_off", reason=error.message, category=error.category, code=error.code)
+        finally:
+            self.starting = False
 
     async def _plan(self) -> LaunchPlan:
         plan = await self.ask(RECONCILE, GetLaunchPlan(self.bundle_id))

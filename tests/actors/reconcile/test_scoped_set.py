@@ -384,6 +384,26 @@ class TestGate:
         await files.reload()
         await files.world.until(lambda: ("c", "other") in asked)
 
+    @spec("R-GATE-12", "DEC-35")
+    async def test_a_question_that_died_with_reconcile_is_asked_again(self, files: Files) -> None:
+        thinking = 0
+
+        async def hook(_: PendingApproval) -> str:
+            nonlocal thinking
+            thinking += 1
+            if thinking == 1:
+                await anyio.sleep_forever()
+            return "yes"
+
+        files.declare("project", a=server())
+        await files.start(server_approval=hook)
+        await files.world.until(lambda: thinking == 1)
+        await files.reload()
+        assert thinking == 1
+        await files.world.kill("reconcile")
+        await files.world.until_listed("a__echo")
+        assert thinking == 2
+
     async def test_an_application_that_cannot_answer_leaves_the_server_pending(self, files: Files) -> None:
         called = anyio.Event()
 
