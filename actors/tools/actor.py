@@ -126,6 +126,7 @@ class ToolActor(Actor):
         budget = self._settings.ack_budget - _FRAME_RESERVE
         self._catalogue = build(message.servers, before, budget)
         self._capacity = {server.policy.bundle_id: server.policy.capacity for server in message.servers}
+        self._states = {bundle_id: said for bundle_id, said in self._states.items() if bundle_id in self._capacity}
         self._commit = message.number
         self._ready.set()
         if any(server.policy.vrl for server in message.servers):

@@ -239,6 +239,15 @@ class TestOutcomes:
         assert words in result["content"][0]["text"]
         assert ready.servers["b"].calls == []
 
+    async def test_what_a_removed_server_said_does_not_count_for_one_that_takes_its_id(self, ready: Bench) -> None:
+        await ready.serve("b", "echo", connected=False)
+        await ready.say_status(bundle_id="b", phase="parked", next_try_at=1_060.0)
+        known = ready.slices.pop("b")
+        await ready.commit()
+        ready.slices["b"] = known
+        await ready.commit()
+        assert "next try" not in (await ready.call("b__echo"))["content"][0]["text"]
+
     @spec("C-14", "DEC-35")
     async def test_a_server_whose_actor_is_gone_is_4003_not_executed(self, bench: Bench) -> None:
         await bench.start()
