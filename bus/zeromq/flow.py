@@ -20,7 +20,8 @@ LINE = 4096
 """Messages that may wait for one of those places."""
 FACT_WINDOW = 1024
 FACT_LINE = 1024
-"""Facts that wait for credit; no subject gets more than three quarters of it, so that those with few keys have room."""
+"""Facts of one subject that wait for credit. Behind them a quarter more may wait, of other subjects: those with few
+keys have room whatever one with many does."""
 UNREAD_MAX = 131_072
 """Messages a peer may leave unread: twice what it may have unanswered. One that provokes answers and takes none counts
 as gone, before they fill our memory."""
@@ -64,8 +65,8 @@ class FactFlow:
     def __init__(self, window: int = FACT_WINDOW, line: int = FACT_LINE) -> None:
         self.window = window
         self.out = 0
-        self.line = Mailbox(line, waiting=0)
-        self._share = line - line // 4
+        self.line = Mailbox(line + line // 4, waiting=0)
+        self._share = line
         self._waiting: Counter[str] = Counter()
 
     def offer(self, envelope: Envelope) -> Verdict:

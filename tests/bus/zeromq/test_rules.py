@@ -94,7 +94,7 @@ class TestFactFlow:
         assert flow.release(1) == [fact(4)]
 
     def test_a_subject_of_many_keys_leaves_room_for_those_of_few(self) -> None:
-        flow = FactFlow(window=1, line=8)
+        flow = FactFlow(window=1, line=6)
         flood = [flow.offer(fact(number, f"key {number}")) for number in range(20)]
         assert flood == [Verdict.ADMITTED, *[Verdict.WAITING] * 6, *[Verdict.REFUSED] * 13]
         state = fact(20, "state", "StatusChanged")
