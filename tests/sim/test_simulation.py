@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from smcp_runtime.actors.kernel.actor import Tasks
 from smcp_runtime.actors.kernel.restart import History, Restart
 from smcp_runtime.actors.mcp.supervision.health import Health
 from smcp_runtime.actors.mcp.supervision.lifecycle import Lifecycle, Start
+from smcp_runtime.actors.reconcile.running.following import Following
 from smcp_runtime.actors.reconcile.running.lanes import Lanes
 from smcp_runtime.bus import Mailbox
 from smcp_runtime.bus.once import Once
@@ -66,6 +68,10 @@ async def forgetful(self: Lanes, bundle_id: str) -> None:
         await self._bring_up(bundle_id)
 
 
+async def impatient_too(self: Tasks, function: Any, *arguments: Any) -> Any:
+    return await function(*arguments)
+
+
 MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
     "a mailbox that hands out the last message first": ("kernel", Mailbox, "take", last_comes_first),
     "a supervisor that never parks": ("supervision", History, "failed", never_parks),
@@ -78,6 +84,8 @@ MISTAKES: dict[str, tuple[str, Any, str, Any]] = {
     ),
     "a probe that does not wait for a second miss": ("health", Health, "unanswered", impatient),
     "a lane that does not wait its turn": ("reconcile", Lanes, "settle", forgetful),
+    "a reconcile that does not hear of a life": ("reconcile", Following, "on_up", lambda self, fact: None),
+    "a start that ends with its asker's patience": ("reconcile", Tasks, "see_through", impatient_too),
 }
 
 

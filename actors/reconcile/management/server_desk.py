@@ -8,7 +8,7 @@ import anyio.to_thread
 
 from ....wire.errors import ConflictError
 from ....wire.messages.management import ManagementResult
-from ....wire.messages.mcp import ServerStatus, ServerStatusChanged
+from ....wire.messages.mcp import ServerStatus
 from ....wire.messages.projection import ControlServer
 from ....wire.messages.servers import ListServers, RemoveServer, ServerView, ServerViews, SwitchServer
 from ...kernel import handler
@@ -49,10 +49,7 @@ class ServerDesk(Management):
                     bundle_id=member.bundle_id,
                     plugin_id=owner,
                 )
-            stopped = await self._lanes.stop(member.bundle_id)
-            # Said here as well: an actor that waits for a worker does not say it.
-            self.publish(ServerStatusChanged(stopped))
-            return stopped
+            return await self._lanes.stop(member.bundle_id)
         if not member.may_run:
             raise may_not_run(member)
         act = self._lanes.start if message.action == "start" else self._lanes.restart

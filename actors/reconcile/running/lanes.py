@@ -77,7 +77,7 @@ class Lanes:
         idle_stop_of: The `idle_stop` of a lazy server, `None` for another one.
         may_rest: Whether a server that is wanted waits for its first call (F-68).
         tell: Told the status of a server that has no actor to tell it.
-        could_not: Called when a server could not be brought to what is wanted.
+        could_not: Called when a server that is wanted could not be brought up.
         ended: Called when a server and its actor have ended.
     """
 
@@ -187,16 +187,15 @@ class Lanes:
         self._held.stopped.add(bundle_id)
         async with self._lane(bundle_id):
             self._forget_what_was_told(bundle_id)
-            if bundle_id not in self._keeper.children():
-                self._tell(ServerStatus(bundle_id))
-                return ServerStatus(bundle_id)
-            try:
-                return await self._order(bundle_id, StopServer(self._drain))
-            except (ActorLost, Undeliverable) as error:
-                if error.details.get("executed") != "no":
-                    raise
-                # It has no life to stop, and its next one finds that it is not wanted.
-                return ServerStatus(bundle_id)
+            if bundle_id in self._keeper.children():
+                try:
+                    return await self._order(bundle_id, StopServer(self._drain))
+                except (ActorLost, Undeliverable) as error:
+                    if error.details.get("executed") != "no":
+                        raise
+            # There is no life to stop, nor to say so; its next one finds that it is not wanted.
+            self._tell(ServerStatus(bundle_id))
+            return ServerStatus(bundle_id)
 
     @finished
     async def restart(self, bundle_id: str) -> ServerStatus:
@@ -303,7 +302,8 @@ class Lanes:
                         await self._retire(bundle_id, self._drain)
             except SmcpError as error:
                 logger.warning("%s could not be brought up: %s", bundle_id, error.code)
-                self._could_not(bundle_id, error)
+                if self.is_wanted(bundle_id):  # by now nobody may care
+                    self._could_not(bundle_id, error)
                 return isinstance(error, DeadlineExceeded)
             finally:
                 self._prepared.pop(bundle_id, None)
