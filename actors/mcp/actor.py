@@ -103,7 +103,7 @@ class McpSupervisor(Calling):
         self._drain = 0.0
         self._wishes = Wishes()
         # A number of its own for every session, also of later lives: whoever missed a death sees it by that.
-        self._session_number = time.time_ns() // 1000
+        self._session_number = self._status_number = time.time_ns() // 1000
         self._counters = Counters()
         self._alarm = Alarm()
         self._moved = asyncio.Event()
@@ -146,7 +146,7 @@ class McpSupervisor(Calling):
     @handler
     async def announce_again(self, message: AnnounceAgain) -> ServerStatus:
         status = self._status()
-        self.publish(ServerStatusChanged(status))
+        self._say(status)
         for fact in self._announced.values():
             self.publish(fact)
         return status
@@ -362,4 +362,8 @@ class McpSupervisor(Calling):
         known = self._published
         if known is None or essence(known) != essence(status):
             self._published = status
-            self.publish(ServerStatusChanged(status))
+            self._say(status)
+
+    def _say(self, status: ServerStatus) -> None:
+        self._status_number += 1
+        self.publish(ServerStatusChanged(status, self._status_number))

@@ -289,9 +289,13 @@ class WatchResources(Ask[Watched]):
 
 
 class ServerStatusChanged(Fact):
-    """A server moved on either axis."""
+    """A server moved on either axis.
+
+    `number` rises with every one its actor says, over all its lives; it is 0 where somebody else speaks for it.
+    """
 
     status: ServerStatus
+    number: int = 0
 
     def coalesce_key(self) -> str:
         return self.status.bundle_id

@@ -49,7 +49,8 @@ class Following(LazyDesk):
             return
         if status.connection in FAULTY and not self._lanes.is_wanted(bundle_id):
             status = ServerStatus(bundle_id, since=status.since)
-        self._held.facts.take_status(ServerStatusChanged(status))
+        if not self._held.facts.take_status(ServerStatusChanged(status, fact.number)):
+            return
         self.listed(bundle_id)
         self._outcomes.moved(bundle_id)
         self._degradations.follow(status, self._wall_clock())

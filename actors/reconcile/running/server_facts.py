@@ -22,6 +22,8 @@ class _Listing(msgspec.Struct):
     last_full: bytes = EMPTY
 
     def take(self, session: int, items: bytes) -> None:
+        if session < self.session:
+            return  # late: that session is over
         self.session, self.items = session, items
         if items != EMPTY:
             self.last_full = items
@@ -33,6 +35,7 @@ class _Listing(msgspec.Struct):
 
 class _Server(msgspec.Struct):
     status: ServerStatus | None = None
+    number: int = 0
     tools: _Listing = msgspec.field(default_factory=_Listing)
     resources: _Listing = msgspec.field(default_factory=_Listing)
     subscribe: bool = False
@@ -46,13 +49,16 @@ class ServerFacts:
     def __init__(self) -> None:
         self._servers: dict[str, _Server] = {}
 
-    def take_status(self, fact: ServerStatusChanged) -> None:
-        """A server moved on an axis."""
+    def take_status(self, fact: ServerStatusChanged) -> bool:
+        """A server moved on an axis; `False` for what comes after something that was said later."""
         server = self._server(fact.status.bundle_id)
-        server.status = fact.status
+        if 0 < fact.number < server.number:
+            return False
+        server.status, server.number = fact.status, fact.number
         if fact.status.connection != "connected":
             server.tools.lost = max(server.tools.lost, server.tools.session)
             server.resources.lost = max(server.resources.lost, server.resources.session)
+        return True
 
     def take_tools(self, fact: ToolsListed) -> None:
         """A server was listed, or withdrew its list."""
@@ -77,7 +83,7 @@ class ServerFacts:
     def ended(self, bundle_id: str) -> None:
         """The actor of a server is gone; the next one counts its sessions anew. What it listed last is still known."""
         server = self._server(bundle_id)
-        server.status = None
+        server.status, server.number = None, 0
         for listing in (server.tools, server.resources):
             listing.session = listing.lost = -1
             listing.items = EMPTY

@@ -126,7 +126,8 @@ class TestLazyServers:
         await world.start(["a"], state_dir=str(tmp_path), **LAZY)
         await world.until(lambda: self.is_idle(world))
         assert (await world.sync({"a": {"command": "b"}})).restarted == ("a",)
-        await world.until(lambda: world.orders == [("start", "a")])
+        await world.until(lambda: world.plans.get("a"))
+        assert world.orders == [("start", "a")]
         (plan,) = world.plans["a"]
         assert (plan.command, plan.limits.idle_stop) == ("b", 300.0)
 

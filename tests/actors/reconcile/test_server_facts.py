@@ -44,6 +44,17 @@ def test_a_connected_server_counts_once_it_was_listed() -> None:
     assert (before, script.tools(1, ONE).facts.tools("b")) == ((b"[]", False), (ONE, True))
 
 
+@spec("DEC-4")
+def test_what_comes_late_does_not_undo_what_was_said_after_it() -> None:
+    script = Script().tools(7, ONE)
+    connected, connecting = (ServerStatus("b", "started", state) for state in ("connected", "connecting"))
+    assert script.facts.take_status(ServerStatusChanged(connected, 12))
+    assert not script.facts.take_status(ServerStatusChanged(connecting, 11))
+    assert script.tools(6, TWO).facts.tools("b") == (ONE, True)
+    assert script.facts.take_status(ServerStatusChanged(connecting))  # said by somebody else, who knows of its end
+    assert script.facts.take_status(ServerStatusChanged(connected, 11))
+
+
 @spec("DEC-25")
 def test_a_lost_server_keeps_its_last_full_listing() -> None:
     script = Script().status("connected").tools(1, ONE).tools(1, b"[]").status("error")
