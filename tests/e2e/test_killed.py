@@ -6,17 +6,16 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
-import psutil
 import pytest
 
 from smcp_runtime import fixtures
 from smcp_runtime.agent import AsyncAgent
 from smcp_runtime.server.app import serve
 from smcp_runtime.wire.errors import PeerError
+from support.alive import alive
 from support.peers import Peer, Peers
 from support.servers import open_options
 from support.stack import OFFICE, QUICK
@@ -32,10 +31,6 @@ def computer(peers: Peers, url: str, config: Path) -> Peer:
     """`smcp computer run` in the office."""
     words = ("computer", "run", "--name", "desk", "--mcp-config", config, "--url", url, "--office", OFFICE)
     return peers.start([sys.executable, "-m", "smcp_runtime.cli.main", *words])
-
-
-def alive(family: Sequence[psutil.Process]) -> list[psutil.Process]:
-    return [one for one in family if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
 
 
 @pytest.mark.spec("DEC-8", "R-MCP-26", "T-STOP-5", "W-ERR-30", "C-12", "F-57")

@@ -20,6 +20,7 @@ from smcp_runtime.actors.placement.process import WorkerProcess
 from smcp_runtime.bus import Observer
 from smcp_runtime.wire.envelope import Address
 from smcp_runtime.wire.messages.kernel import ActorDown
+from support.alive import runs
 from support.peers import Peers
 from support.placed import Placed, open_placed
 from support.stack import light
@@ -123,4 +124,4 @@ async def test_a_worker_killed_during_its_stop_ends_that_stop_with_the_cause_and
             await house(placed).supervisor.stop_child(Address("mcp/one"))
         assert ran == [True]
         assert "mcp/one was to stop in order: its worker was ended by SIGKILL" in caplog.text
-        assert not server.is_running() or server.status() == psutil.STATUS_ZOMBIE
+        assert not runs(server)

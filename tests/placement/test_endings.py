@@ -15,6 +15,7 @@ import pytest
 
 from smcp_runtime import fixtures
 from smcp_runtime.wire.errors import ActorLost
+from support.alive import alive
 from support.peers import Peers
 from support.placed import open_placed, worker
 from support.stack import light
@@ -23,10 +24,6 @@ from support.waiting import until
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
 STUBBORN = ("--ignore-eof", "--ignore-term", "--grandchild")
-
-
-def alive(family: Sequence[psutil.Process]) -> list[psutil.Process]:
-    return [one for one in family if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
 
 
 def spawned(family: Sequence[psutil.Process]) -> list[psutil.Process]:

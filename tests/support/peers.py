@@ -23,6 +23,8 @@ from typing import IO
 import anyio.to_thread
 import psutil
 
+from .alive import alive
+
 LEASH = Path(__file__).with_name("leash.py")
 
 
@@ -132,7 +134,7 @@ class Peer:
     def descendants(self) -> list[psutil.Process]:
         """Its living children, their children and so on."""
         try:
-            return [p for p in psutil.Process(self.pid).children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE]
+            return alive(psutil.Process(self.pid).children(recursive=True))
         except psutil.NoSuchProcess:
             return []
 

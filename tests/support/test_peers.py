@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from support.alive import runs
 from support.peers import Peers, PeerSilent
 
 STUBBORN = """
@@ -30,7 +31,10 @@ def gone(pid: int, *, within: float = 5.0) -> bool:
     """Whether a process has ended, or does so in time."""
     end = time.monotonic() + within
     while time.monotonic() < end:
-        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+        try:
+            if not runs(psutil.Process(pid)):
+                return True
+        except psutil.NoSuchProcess:
             return True
         time.sleep(0.02)
     return False
