@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .library.client import Client
+    from .sdk.client import Client
 
 
 async def client_class() -> type[Client]:
@@ -29,6 +29,6 @@ def _import_begun() -> Future[type[Client]]:
 
 
 def _import() -> type[Client]:
-    from .library.client import Client  # noqa: PLC0415 - the purpose of this module
+    from .sdk.client import Client  # noqa: PLC0415 - the purpose of this module
 
     return Client

@@ -25,7 +25,7 @@ from .loading import client_class
 from .negotiated import Capabilities, Negotiated
 
 if TYPE_CHECKING:
-    from .library.client import Client
+    from .sdk.client import Client
 
 REQ_ID = "a2c_req_id"
 """Member of `_meta` with the id of the Agent's call, so that a server's log can be joined with everybody else's."""

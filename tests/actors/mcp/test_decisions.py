@@ -26,9 +26,9 @@ from smcp_runtime.actors.mcp.failures import (
     UpstreamFailed,
 )
 from smcp_runtime.actors.mcp.life import launcher_of
-from smcp_runtime.actors.mcp.session.library.param_headers import ParamHeaders
 from smcp_runtime.actors.mcp.session.listing import Kind, Listing, Page, read_page
 from smcp_runtime.actors.mcp.session.refresh import Refresh
+from smcp_runtime.actors.mcp.session.sdk.param_headers import ParamHeaders
 from smcp_runtime.actors.mcp.supervision.breaker import Breaker, Breakers
 from smcp_runtime.actors.mcp.supervision.bulkhead import Bulkhead
 from smcp_runtime.actors.mcp.supervision.health import Health

@@ -20,7 +20,7 @@ from smcp_runtime.actors.mcp.failures import (
     TimeLimitReached,
     UnusableAnswer,
 )
-from smcp_runtime.actors.mcp.session.library.dispatcher import LibraryDispatcher
+from smcp_runtime.actors.mcp.session.sdk.dispatcher import LibraryDispatcher
 from smcp_runtime.actors.mcp.transports.dispatcher import PEER_REQUESTS, PeerRequestRefused, RawDispatcher
 
 pytestmark = pytest.mark.anyio
