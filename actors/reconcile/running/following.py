@@ -90,7 +90,7 @@ class Following(LazyDesk):
         bundle_id = bundle_id_of(fact.address)
         if bundle_id is None:
             return
-        # Facts of its former life are all read by now, and the new one counts its sessions anew.
+        # What its former life said is over, whether the end of that was heard or not.
         self._held.facts.ended(bundle_id)
         if fact.incarnation > 1:
             self._lanes.reborn(bundle_id)

@@ -81,7 +81,7 @@ class ServerFacts:
         return server.status
 
     def ended(self, bundle_id: str) -> None:
-        """The actor of a server is gone; the next one counts its sessions anew. What it listed last is still known."""
+        """The actor of a server is gone, and what it said with it. What it listed last is still known."""
         server = self._server(bundle_id)
         server.status, server.number = None, 0
         for listing in (server.tools, server.resources):
