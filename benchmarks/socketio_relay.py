@@ -69,7 +69,7 @@ async def _library(ready: Connection) -> None:
     import socketio  # noqa: PLC0415
     from aiohttp import web  # noqa: PLC0415
 
-    from smcp_runtime.wire.packet import RawPacket  # noqa: PLC0415
+    from smcp_runtime.server.packets import RawPacket  # noqa: PLC0415
 
     sio = socketio.AsyncServer(async_mode="aiohttp", serializer=RawPacket, namespaces=[NAMESPACE])
     names: dict[str, str] = {}

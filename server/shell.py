@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 from typing import Any, Protocol
 
-from ..wire.packet import ACK, EVENT, MalformedPacket, Parts, RawPacket, split
+from ..wire.packet import ACK, EVENT, MalformedPacket, Parts, split
 from ..wire.protocol import NAMESPACE
 from ..wire.version import declared_version
 from . import security_log
 from .options import ServerOptions
 from .orders import Ack, Emit, Relay
+from .packets import RawPacket
 from .rooms import Orders, Rooms
 from .security_log import Record, identify
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 import anyio
 from anyio.abc import TaskStatus
 
+from ...bus.deferred import Deferred
 from ...wire.errors import StartupError
 from ..kernel import Actor
 from .access import Access, split
-from .http import serve
 from .operations import Operations
 
 logger = logging.getLogger(__name__)
@@ -36,6 +38,7 @@ class OpsActor(Actor):
 
     async def _listen(self, *, task_status: TaskStatus[None]) -> None:
         try:
+            serve = await _serve.get()
             async with serve(self._operations, self._access, self._host, self._port) as url:
                 self._operations.url, self._operations.port = url, split(url)[1]
                 logger.info("the operator endpoint listens on %s", url)
@@ -48,3 +51,12 @@ class OpsActor(Actor):
             ) from None
         finally:
             self._operations.url = None
+
+
+def _import_serve() -> Callable[[Operations, Access, str, int], AbstractAsyncContextManager[str]]:
+    from .http import serve  # noqa: PLC0415 - brings aiohttp, which only an endpoint needs
+
+    return serve
+
+
+_serve = Deferred(_import_serve)

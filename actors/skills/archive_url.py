@@ -1,4 +1,4 @@
-"""Where an archive may be fetched from. Pure (C-SKILL-32, C-SEC-16).
+"""Where an archive may be fetched from, and the hash it is to have. Pure (C-SKILL-32, C-SEC-16).
 
 The rule holds for the URL a server names and for every redirect. A URL may hold a secret in
 its query or path, so only its origin is ever said.
@@ -6,7 +6,7 @@ its query or path, so only its origin is ever said.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from ...wire.loopback import is_loopback
@@ -59,6 +59,19 @@ def redirect_target(url: str, location: str | None, *, local: bool, allow_insecu
     from_home = is_loopback(urlsplit(url).hostname or "")
     check_archive_url(target, local=local and from_home, allow_insecure=allow_insecure)
     return target
+
+
+def expected_sha256(value: Any) -> str | None:
+    """The declared hash in lower case; `None` when none is declared.
+
+    Raises:
+        StagingFailed: It is not 64 hex digits.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, str) or len(value) != 64 or not set(value.lower()) <= set("0123456789abcdef"):
+        raise StagingFailed("archive_sha256 is not 64 hex digits")
+    return value.lower()
 
 
 def _origin(parts: SplitResult) -> str:

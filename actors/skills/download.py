@@ -9,45 +9,21 @@ from __future__ import annotations
 import hashlib
 import ssl
 from collections.abc import AsyncIterator
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import aiohttp
 import anyio
 import anyio.to_thread
-import msgspec
 from yarl import URL
 
 from .archive_url import check_archive_url, redirect_target
-from .limits import StagingFailed
+from .limits import DownloadRules, StagingFailed
 
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _HEADERS: Final = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "smcp-runtime"}
 _PIECE: Final = 65_536
 BATCH: Final = 1_048_576
 """Bytes gathered before they are written, so that a fast line does not cost a thread for every packet."""
-
-
-class DownloadRules(msgspec.Struct, frozen=True):
-    """Limits of one transfer (D-13, D-18, D-19). Times in seconds, sizes in bytes."""
-
-    size: int = 64 * 1024 * 1024
-    redirects: int = 5
-    time: float = 60.0
-    connect_time: float = 10.0
-    allow_insecure: bool = False
-
-
-def expected_sha256(value: Any) -> str | None:
-    """The declared hash in lower case; `None` when none is declared.
-
-    Raises:
-        StagingFailed: It is not 64 hex digits.
-    """
-    if value is None:
-        return None
-    if not isinstance(value, str) or len(value) != 64 or not set(value.lower()) <= set("0123456789abcdef"):
-        raise StagingFailed("archive_sha256 is not 64 hex digits")
-    return value.lower()
 
 
 async def download(

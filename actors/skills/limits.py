@@ -30,6 +30,16 @@ class PackageLimits(msgspec.Struct, frozen=True):
     ratio_free: int = 16 * MIB
 
 
+class DownloadRules(msgspec.Struct, frozen=True):
+    """Limits of one transfer (D-13, D-18, D-19). Times in seconds, sizes in bytes."""
+
+    size: int = 64 * 1024 * 1024
+    redirects: int = 5
+    time: float = 60.0
+    connect_time: float = 10.0
+    allow_insecure: bool = False
+
+
 class StagingFailed(Exception):
     """A package cannot be staged; the text says why, for people, and holds no content and no query of a URL.
 

@@ -17,9 +17,11 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from . import archive, contents, download, mounted
+from ...bus.deferred import Deferred
+from . import archive, contents, mounted
+from .archive_url import expected_sha256
 from .frontmatter import BadFrontmatter, head_bytes
-from .limits import PackageLimits, StagingFailed, Stop
+from .limits import DownloadRules, PackageLimits, StagingFailed, Stop
 from .manifest import Manifest, Say, read_manifest
 from .package_writer import PackageWriter
 from .publish import discard
@@ -43,7 +45,7 @@ class StagingRules(msgspec.Struct, frozen=True):
 
     limits: PackageLimits = PackageLimits()
     mounts: mounted.MountRules = mounted.MountRules()
-    downloads: download.DownloadRules = download.DownloadRules()
+    downloads: DownloadRules = DownloadRules()
     parallel_reads: int = 4
     work_time: float = 60.0
     reading_time: float = 300.0
@@ -109,7 +111,7 @@ class Materialiser:
             raise StagingFailed("archive_uri is no text")
         if form not in archive.FORMATS:
             raise StagingFailed("archive_format is neither tar.gz nor zip")
-        sha256 = download.expected_sha256(root.meta.get("archive_sha256"))
+        sha256 = expected_sha256(root.meta.get("archive_sha256"))
 
         def unpack(writer: PackageWriter) -> tuple[str, ...]:
             archive.unpack(file, cast(archive.Format, form), writer, self._rules.limits)
@@ -117,7 +119,8 @@ class Materialiser:
 
         try:
             with await anyio.to_thread.run_sync(_create, file, limiter=self._threads) as arriving:
-                await download.download(
+                download = await _download.get()
+                await download(
                     url, sha256, arriving, self._rules.downloads, local=local, tls=cast(ssl.SSLContext, self._rules.tls)
                 )
             return await self._write(target, unpack, "unpacking the archive")
@@ -200,6 +203,15 @@ class Materialiser:
     async def _discard(self, target: str) -> None:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(discard, target)
+
+
+def _import_download() -> Callable[..., Awaitable[None]]:
+    from .download import download  # noqa: PLC0415 - brings aiohttp, which only archives need
+
+    return download
+
+
+_download = Deferred(_import_download)
 
 
 def _create(path: str) -> BinaryIO:

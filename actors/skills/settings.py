@@ -7,8 +7,7 @@ import ssl
 import msgspec
 
 from ...wire.protocol import ABSOLUTE_CAP, ACK_BUDGET, CHUNK_CEILING, INLINE_BUDGET
-from .download import DownloadRules
-from .limits import PackageLimits
+from .limits import DownloadRules, PackageLimits
 from .materialise import StagingRules
 from .mounted import MountRules
 from .plan import RETRY_DELAYS

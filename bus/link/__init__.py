@@ -18,8 +18,9 @@ first argument as `msgspec.Raw` (or `None`), `reply` is `None` when nobody waits
 the office is joined, so nothing leaves between a reconnect and the confirmed room (F-78).
 """
 
+from .change import ChangeHandler, LinkChange, LinkState
 from .connection import Connection, EventHandler, Reply, RequestTooLarge
-from .link import ChangeHandler, LinkChange, LinkState, SmcpLink
+from .link import SmcpLink
 from .options import AuthPayload, AuthSource, LinkOptions
 
 __all__ = [

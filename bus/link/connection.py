@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -29,7 +29,10 @@ from ...wire.packet import (
     split_arguments,
 )
 from ...wire.protocol import ACK_BUDGET
-from .engine import Engine, Lost
+from .lost import CLOSED, Lost
+
+if TYPE_CHECKING:
+    from .engine import Engine
 
 _log = logging.getLogger(__name__)
 _text = msgspec.json.Decoder(str).decode
@@ -120,7 +123,7 @@ class Connection:
         self.opened_at = self._loop.time()
 
     async def _read(self) -> None:
-        lost = Lost("closed here")
+        lost = CLOSED
         try:
             lost = await self._engine.run(self._on_packet)
         finally:
@@ -242,7 +245,7 @@ class Connection:
                 await self._engine.send(f"{DISCONNECT}{self._head}".encode())
         except NetworkError:
             pass
-        self._retire(Lost("closed here"))
+        self._retire(CLOSED)
         try:
             await self._engine.close()
         finally:
@@ -250,7 +253,7 @@ class Connection:
 
     async def abort(self) -> None:
         """Ends without a word. Safe to call twice."""
-        self._retire(Lost("closed here"))
+        self._retire(CLOSED)
         if self._reader is not None:
             self._reader.cancel()
             await asyncio.gather(self._reader, return_exceptions=True)

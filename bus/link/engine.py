@@ -23,6 +23,7 @@ from aiohttp import WSMsgType
 from ...wire.errors import NetworkError
 from ...wire.handshake import refusal, refused_by_close
 from ...wire.protocol import PACKET_LIMIT, VERSION_REFUSED_CLOSE_CODE
+from .lost import CLOSED, Lost
 from .outbox import Outbox
 
 MESSAGE_MAX = 16_777_216
@@ -35,22 +36,6 @@ _PROBE, _PROBED, _UPGRADE = "2probe", "3probe", "5"
 _SEPARATOR = "\x1e"
 
 _log = logging.getLogger(__name__)
-
-
-class Lost(msgspec.Struct, frozen=True):
-    """Why a session ended: a phrase for people, and the WebSocket close code if the Server sent one."""
-
-    reason: str
-    close_code: int | None = None
-
-    def error(self, executed: str = "unknown") -> NetworkError:
-        """What a caller is told whose request met the end of the session; `executed` is `no` if it was never sent."""
-        return NetworkError(
-            f"no connection to the Server: {self.reason}", code="connection_lost", details={"executed": executed}
-        )
-
-
-_CLOSED = Lost("closed here")
 
 
 class Opened(msgspec.Struct, frozen=True, rename="camel"):
@@ -259,7 +244,7 @@ class Engine:
             raise self._ended.error(executed="no")
         if self._ws is None:
             if not await self._outbox.put(b"4" + packet):
-                raise (self._ended or _CLOSED).error(executed="no")
+                raise (self._ended or CLOSED).error(executed="no")
             return
         try:
             await self._ws.send_frame(b"4" + packet, WSMsgType.TEXT)
@@ -286,7 +271,7 @@ class Engine:
             if self._ws is not None:
                 await self._ws.close()
         finally:
-            self._ended = self._ended or _CLOSED
+            self._ended = self._ended or CLOSED
             # Also for a caller whose patience ended while a frozen Server owed its farewell.
             with anyio.CancelScope(shield=True):
                 await self._http.close()

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,34 +21,16 @@ from ...wire.events import SERVER_JOIN_OFFICE, SERVER_LEAVE_OFFICE
 from ...wire.handshake import REFUSED_BY_CLOSE, ignored_path, polling_first, refused_by_close, request_url
 from ...wire.protocol import ACK_BUDGET, AGENT_ACK_WAIT, VERSION_REFUSED_CLOSE_CODE
 from ...wire.rooms import EnterOfficeReq, LeaveOfficeReq, Role
+from ..deferred import Deferred
+from .change import ChangeHandler, LinkChange, LinkState
 from .connection import Connection, EventHandler
-from .engine import Engine, Lost
+from .lost import Lost
 from .options import LinkOptions, fresh_auth
 
-LinkState = Literal["idle", "connecting", "connected", "joined", "ended"]
-"""`connecting` also while a lost connection is repaired; `connected` is without an office; `ended` is final."""
+if TYPE_CHECKING:
+    from .engine import Engine
 
 _log = logging.getLogger(__name__)
-
-
-class LinkChange(msgspec.Struct, frozen=True):
-    """A change of state.
-
-    Attributes:
-        state: What it is now.
-        generation: Counts the connections from 1.
-        restored: Whether an office was joined again after a loss.
-        error: Why a connection was lost, a wish was given up, or the link ended; `None` for success and on request.
-    """
-
-    state: LinkState
-    generation: int
-    restored: bool = False
-    error: SmcpError | None = None
-
-
-ChangeHandler = Callable[[LinkChange], None]
-"""Hears changes of state in their order, on the event loop; must return at once."""
 
 
 class SmcpLink:
@@ -149,7 +130,7 @@ class SmcpLink:
             raise NetworkError(
                 f"nobody gave credentials within {options.connect_timeout:g} s", code="no_credentials"
             ) from error
-        engine = Engine(self._url, headers=options.headers, tls=options.tls)
+        engine = await self._engine()
         connection = Connection(engine, options.namespace, self._on_event, self._on_lost)
         try:
             async with asyncio.timeout(options.connect_timeout):
@@ -171,7 +152,7 @@ class SmcpLink:
 
     async def _explained(self, refused: ProtocolVersionError) -> ProtocolVersionError:
         """The refusal with the versions in it, asked for once over polling (W-HS-7)."""
-        engine = Engine(self._url, headers=self._options.headers, tls=self._options.tls)
+        engine = await self._engine()
         try:
             async with asyncio.timeout(self._options.connect_timeout):
                 await engine.open(upgrade=False, upgrade_timeout=0)
@@ -182,6 +163,10 @@ class SmcpLink:
         finally:
             await engine.abort()
         return refused
+
+    async def _engine(self) -> Engine:
+        engine_class = await _engine_class.get()
+        return engine_class(self._url, headers=self._options.headers, tls=self._options.tls)
 
     # --- keeping ---
 
@@ -383,6 +368,15 @@ class SmcpLink:
         waiting.set()
         if changed or restored:
             self._on_change(LinkChange(state, self._generation, restored, error))
+
+
+def _import_engine() -> type[Engine]:
+    from .engine import Engine  # noqa: PLC0415 - brings aiohttp, which only who connects need wait for
+
+    return Engine
+
+
+_engine_class = Deferred(_import_engine)
 
 
 def _plain(values: list[msgspec.Raw]) -> list[object]:

@@ -22,8 +22,8 @@ MAY_IMPORT = {
 
 DOORS = {
     "zmq": ("bus.zeromq",),
-    "socketio": ("server", "wire.packet", "bus.link"),
-    "engineio": ("server", "wire.packet", "bus.link"),
+    "socketio": ("server",),
+    "engineio": ("server",),
     "mcp": ("actors.mcp.session.sdk", "actors.mcp.oauth", "fixtures"),
     "mcp_types": ("actors.mcp.session.sdk", "fixtures"),
     "pydantic": ("actors.mcp.session.sdk", "actors.mcp.oauth", "fixtures"),
@@ -63,10 +63,10 @@ def test_each_outside_library_has_one_door() -> None:
     ("module", "unwanted"),
     [
         (PACKAGE, "anyio mcp pydantic socketio zmq msgspec"),
-        (f"{PACKAGE}.wire", "anyio mcp pydantic socketio zmq"),
+        (f"{PACKAGE}.wire", "anyio mcp pydantic socketio zmq aiohttp"),
         (f"{PACKAGE}.server", "mcp mcp_types pydantic"),
-        (f"{PACKAGE}.agent", "mcp mcp_types pydantic"),
-        (f"{PACKAGE}.runtime", "mcp mcp_types pydantic httpx2"),
+        (f"{PACKAGE}.agent", "mcp mcp_types pydantic aiohttp socketio"),
+        (f"{PACKAGE}.runtime", "mcp mcp_types pydantic httpx2 aiohttp socketio"),
         (f"{PACKAGE}.cli.main", "mcp mcp_types pydantic socketio aiohttp zmq uvicorn starlette rich"),
     ],
 )

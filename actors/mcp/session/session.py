@@ -81,7 +81,7 @@ class Session:
         self._negotiated = Negotiated()
 
     async def __aenter__(self) -> Session:
-        client = (await client_class())(self._dispatcher)
+        client = (await client_class.get())(self._dispatcher)
         self._settled(await client.open(patience=self._patience, older_only=self._older_only))
         self._client = client
         return self

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smcp_runtime.actors.skills.archive_url import check_archive_url, redirect_target
-from smcp_runtime.actors.skills.download import DownloadRules, download, expected_sha256
-from smcp_runtime.actors.skills.limits import StagingFailed
+from smcp_runtime.actors.skills.archive_url import check_archive_url, expected_sha256, redirect_target
+from smcp_runtime.actors.skills.download import download
+from smcp_runtime.actors.skills.limits import DownloadRules, StagingFailed
 
 from .archive_host import ArchiveHost, archive_host
 from .conftest import sha256
