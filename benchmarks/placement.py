@@ -1,10 +1,11 @@
 """What it costs to place a server outside the Computer's process: tool calls as an Agent sees them.
 
 One Server, one Agent (this process), and a Computer for each placement, all in processes of
-their own, each with a bare MCP server behind. Slices of calls, one after another, take turns
-between the Computers in a fresh random order, so that a slow moment of the machine hits all.
+their own, each with an MCP server behind: a bare one, or one made with the mcp package. Slices of calls,
+one after another, take turns between the Computers in a fresh random order, so that a slow moment of the
+machine hits all.
 
-    python benchmarks/placement.py [--rounds 40] [--calls 50] [--limit 1.3] [--realtime]
+    python benchmarks/placement.py [--behind light|sdk] [--rounds 40] [--calls 50] [--limit 1.3] [--realtime]
 
 On a machine with other work the wait for a processor is most of what is seen. With `--realtime` all
 processes of the run go before others while calls are made one after another (it needs the right to).
@@ -39,6 +40,7 @@ OFFICE = "bench-office"
 SMCP = [sys.executable, "-m", "smcp_runtime.cli.main"]
 PLACEMENTS = ("inline", "process", "external")
 ARGUMENTS = {"text": "x" * 180}
+BEHIND = {"light": fixtures.light_stdio("--tools", "echo"), "sdk": fixtures.sample()}
 
 
 @contextmanager
@@ -62,18 +64,20 @@ def process(words: list[str], wait_for: str, env: dict[str, str]) -> Iterator[tu
             child.wait()
 
 
-def computer(placement: str, url: str, folder: Path, env: dict[str, str], stack: ExitStack) -> None:
+def computer(
+    placement: str, url: str, folder: Path, env: dict[str, str], stack: ExitStack, *, behind: list[str]
+) -> None:
     """Starts a Computer of this name and placement, with its worker where it needs one."""
-    command, *arguments = fixtures.light_stdio("--tools", "echo")
+    command, *arguments = behind
     config = folder / f"{placement}.json"
     entry = {"command": command, "args": arguments, "default_tool_meta": {"auto_apply": True}}
-    config.write_text(json.dumps({"servers": {"light": entry}}), "utf-8")
+    config.write_text(json.dumps({"servers": {"one": entry}}), "utf-8")
     words = [*SMCP, "computer", "run", "--name", placement, "--mcp-config", str(config), "--url", url]
     words += ["--office", OFFICE, "--home", str(folder / placement), "--placement", placement]
     if placement == "external":
         hub = f"ipc://{folder}/bus/hub"
         stack.enter_context(process([*words, "--bus", hub], "^ready", env))
-        stack.enter_context(process([*SMCP, "worker", "--hub", hub, "--server", "light"], "^ready", env))
+        stack.enter_context(process([*SMCP, "worker", "--hub", hub, "--server", "one"], "^ready", env))
     else:
         stack.enter_context(process(words, "^ready", env))
 
@@ -83,7 +87,7 @@ async def slice_of(agent: AsyncAgent, name: str, calls: int) -> list[float]:
     took = []
     for _ in range(calls):
         began = time.perf_counter()
-        result = await agent.tool_call(name, "light__echo", ARGUMENTS, timeout=30)
+        result = await agent.tool_call(name, "one__echo", ARGUMENTS, timeout=30)
         took.append(time.perf_counter() - began)
         assert not result.is_error, result
     return took
@@ -150,6 +154,7 @@ def show(figures: dict[str, dict[str, list[float]]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Tool calls with servers placed inline, in a process, at a worker.")
+    parser.add_argument("--behind", choices=["light", "sdk"], default="light", help="kind of the MCP server")
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--calls", type=int, default=50, help="calls of one slice")
     parser.add_argument("--limit", type=float, default=1.3)
@@ -162,7 +167,7 @@ def main() -> None:
         server = [*SMCP, "server", "--host", "127.0.0.1", "--port", "0"]
         found, _ = stack.enter_context(process(server, r"^ready url=(\S+)", env))
         for placement in PLACEMENTS:
-            computer(placement, found[1], folder, env, stack)
+            computer(placement, found[1], folder, env, stack, behind=BEHIND[words.behind])
         import uvloop  # noqa: PLC0415 - the loop the rest of the stack runs on
 
         figures = uvloop.run(measure(found[1], words))

@@ -6,11 +6,16 @@ it works on them. Pure; the oldest numbers give way, since what comes twice come
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 REMEMBERED = 4096
 
 
-class Once(dict[int, None]):
-    """Bounded set of numbers, oldest first out. `number in once` is what it is for."""
+class Once(OrderedDict[int, None]):
+    """Bounded set of numbers, oldest first out. `number in once` is what it is for.
+
+    Not a plain dict: finding its oldest entry means passing all places that older ones have left.
+    """
 
     def __init__(self, size: int = REMEMBERED) -> None:
         super().__init__()
@@ -20,4 +25,4 @@ class Once(dict[int, None]):
         """Remembers a number from now on."""
         self[number] = None
         if len(self) > self._size:
-            del self[next(iter(self))]
+            self.popitem(last=False)

@@ -119,7 +119,7 @@ class Exchange:
         return link is not None and link.holds(envelope.id)
 
     def wants(self, subject: str) -> bool:
-        return any(name != HERE for name in self._routes.observers(subject))
+        return self._routes.is_wanted_elsewhere(subject, HERE)
 
     def publish(self, envelope: Envelope) -> None:
         self._relay(envelope, HERE)
@@ -194,7 +194,7 @@ class Exchange:
     def _tell_interest(self, subjects: Collection[str]) -> None:
         """Tells each node which of these subjects somebody else wants, or nobody any more."""
         for session in self.sessions():
-            wanted = {subject for subject in subjects if set(self._routes.observers(subject)) - {session.name}}
+            wanted = {subject for subject in subjects if self._routes.is_wanted_elsewhere(subject, session.name)}
             new, old = wanted - session.told, session.told & (set(subjects) - wanted)
             if new:
                 self.say(session, frames.Observe(tuple(new)))

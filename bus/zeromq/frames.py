@@ -216,7 +216,7 @@ def fits(envelope_body: bytes, attachments: Sequence[bytes]) -> bool:
     return (
         len(envelope_body) <= FRAME_MAX
         and len(attachments) <= FRAMES_MAX - 2
-        and all(len(attachment) <= FRAME_MAX for attachment in attachments)
+        and max(map(len, attachments), default=0) <= FRAME_MAX
     )
 
 

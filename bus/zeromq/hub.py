@@ -125,7 +125,7 @@ class ZmqHub:
                 self._place.url,
                 keys=self._keys,
                 allow=self._allow,
-                receive=self._receive,
+                receive=lambda message, user: self._receive(message[0], message[1:], user),
                 on_change=self._on_change,
                 on_refused=lambda why: self.notices.note("key", f"refused: {why}"),
             )
@@ -163,7 +163,7 @@ class ZmqHub:
         identity = PAIRED + name.encode()
 
         def receive(frames: list[bytes], user: str) -> None:
-            self._receive([identity, *frames], user)
+            self._receive(identity, frames, user)
 
         def closed() -> None:
             if self._pairs.get(identity) is pair:
@@ -211,13 +211,13 @@ class ZmqHub:
             asyncio.get_running_loop().call_soon(self._lose, session, DISCONNECTED)
         return False
 
-    def _receive(self, message: list[bytes], user: str) -> None:
-        identity = message[0]
+    def _receive(self, identity: bytes, message: list[bytes], user: str) -> None:
         now = self._bus.clock()
-        self._check_presence(now)
+        if self._watch.was_away(now):
+            self._lose_all(now)
         session = self._nodes.at(identity)
         try:
-            header, body, attachments = frames.unpack(message[1:])
+            header, body, attachments = frames.unpack(message)
         except frames.Malformed:
             self.notices.note("malformed", "a peer sent something that is no frame")
             return
@@ -227,7 +227,8 @@ class ZmqHub:
             self.notices.note("impostor", "a peer used the routing id of another")
         else:
             session.heard = now
-            if self._is_held_back(session, header, body, attachments):
+            checked = isinstance(header, (frames.Carry, frames.Published))  # all else is between the node and the hub
+            if checked and self._is_held_back(session, header, body, attachments):
                 return
             if not session.link.receive(header, body, attachments):
                 self._on_control(session, header)
@@ -374,7 +375,8 @@ class ZmqHub:
         while True:
             await anyio.sleep(self._pulse.every)
             now = self._bus.now()
-            self._check_presence(now)
+            if self._watch.was_away(now):
+                self._lose_all(now)
             self._watch.tick(now)
             if any(self._is_silent(session, now) for session in self._nodes.sessions()):
                 self._catch_up()
@@ -392,8 +394,7 @@ class ZmqHub:
     def _is_silent(self, session: Session, now: float) -> bool:
         return now - session.heard > self._pulse.lost_after
 
-    def _check_presence(self, now: float) -> None:
-        if self._watch.was_away(now):
-            self._watch.tick(now)
-            for session in self._nodes.sessions():
-                self._lose(session, "this process was stopped meanwhile")
+    def _lose_all(self, now: float) -> None:
+        self._watch.tick(now)
+        for session in self._nodes.sessions():
+            self._lose(session, "this process was stopped meanwhile")

@@ -8,6 +8,7 @@ bytes, big-endian), and the frames.
 from __future__ import annotations
 
 import asyncio
+import functools
 import socket
 import struct
 from collections import deque
@@ -22,6 +23,7 @@ READ = 65_536
 TURNS = 64
 """Reads of one turn of the loop, so that a busy peer leaves turns for others."""
 _COUNT = struct.Struct(">I")
+_numbers = functools.cache(lambda count: struct.Struct(f">{count}I"))
 
 
 class PairSocket:
@@ -51,8 +53,8 @@ class PairSocket:
         """Sends one message, or keeps what the system does not take at once; `False` when nobody is there or reads."""
         if self.closed:
             return False
-        head = struct.pack(f">I{len(frames)}I", len(frames), *map(len, frames))
-        message = b"".join((head, *frames))
+        count = len(frames)
+        message = b"".join((_numbers(count + 1).pack(count, *map(len, frames)), *frames))
         if self._out:
             if len(self._out) >= UNREAD_MAX:
                 self._over()
@@ -116,48 +118,59 @@ class PairSocket:
             if not size:
                 self._over()
                 return
-            self._in += self._place[:size]
-            if len(self._in) >= self._wanted and not self._hand_out():
+            if not self._take(size):
                 self._over()
                 return
             if size < READ:
                 return
 
-    def _hand_out(self) -> bool:
-        """Passes on the messages that are complete; `False` when these bytes are none."""
-        buffer, at, size = self._in, 0, len(self._in)
+    def _take(self, size: int) -> bool:
+        """Takes the bytes just read; `False` when they are no messages."""
+        if not self._in:
+            # Most often whole messages, which are cut out where they were read.
+            used = self._hand_out(self._place[:size])
+            if 0 <= used < size:
+                self._in += self._place[used:size]
+            return used >= 0
+        self._in += self._place[:size]
+        if len(self._in) < self._wanted:
+            return True
+        with memoryview(self._in) as rest:
+            used = self._hand_out(rest)
+        del self._in[: max(used, 0)]
+        return used >= 0
+
+    def _hand_out(self, buffer: memoryview) -> int:
+        """Passes on the messages that are complete; how many bytes they were, negative when these bytes are none."""
+        at, size = 0, len(buffer)
         self._wanted = 4
         while size - at >= 4:
             (count,) = _COUNT.unpack_from(buffer, at)
             if not 0 < count <= FRAMES_MAX:
-                return False
+                return -1
             start = at + 4 + 4 * count
             if size < start:
                 break
-            lengths = struct.unpack_from(f">{count}I", buffer, at + 4)
+            lengths = _numbers(count).unpack_from(buffer, at + 4)
             if max(lengths) > FRAME_MAX:
-                return False
+                return -1
             end = start + sum(lengths)
             if size < end:
                 self._wanted = end - at
                 break
             frames = []
             for length in lengths:
-                frames.append(bytes(buffer[start : start + length]))
+                frames.append(buffer[start : start + length].tobytes())
                 start += length
             at = end
-            self._pass_on(frames)
+            try:
+                self._receive(frames, self._user)
+            except Exception as error:
+                # What follows in the buffer must be received all the same.
+                self._loop.call_exception_handler({"message": "a message could not be received", "exception": error})
             if self.closed:
-                return True
-        del buffer[:at]
-        return True
-
-    def _pass_on(self, frames: list[bytes]) -> None:
-        try:
-            self._receive(frames, self._user)
-        except Exception as error:
-            # What follows in the buffer must be received all the same.
-            self._loop.call_exception_handler({"message": "a message could not be received", "exception": error})
+                break
+        return at
 
     def _over(self) -> None:
         if not self.closed:

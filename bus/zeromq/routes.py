@@ -57,6 +57,11 @@ class Routes:
         """The nodes that want these facts."""
         return tuple(self._observers.get(subject, ()))
 
+    def is_wanted_elsewhere(self, subject: str, node: str) -> bool:
+        """Whether some other node wants these facts."""
+        nodes = self._observers.get(subject)
+        return nodes is not None and (len(nodes) > 1 or node not in nodes)
+
     def wanted_elsewhere(self, node: str) -> set[str]:
         """Subjects some other node wants."""
         return {subject for subject, nodes in self._observers.items() if nodes - {node}}
