@@ -1,6 +1,6 @@
 """A disk that can be full: a small file system of its own where mounting is permitted, else a stub with a quota.
 
-The stub stands in front of the spool, which is what a call needs the disk for.
+The stub stands in front of the spool and of what an upload writes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from smcp_runtime.actors.blobs.landing import Part
 from smcp_runtime.actors.blobs.spool import Spool
 
 SIZE = 8 * 1024 * 1024
@@ -42,6 +43,7 @@ class Disk:
                     _fill(file.write)
             else:
                 stack.enter_context(mock.patch.object(Spool, "store", _refuse))
+                stack.enter_context(mock.patch.object(Part, "write", _refuse))
             yield
 
 
