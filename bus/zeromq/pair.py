@@ -1,18 +1,19 @@
 """One end of a socket pair shared with a child process: the messages of the hub without ZeroMQ's threads between.
 
 What a child inherits nobody else can have, so it needs no key; and the system closes it the
-moment either process is gone. A message is the number of its frames, their lengths (all four
-bytes, big-endian), and the frames.
+moment either process is gone. A message is its length (eight bytes, big-endian) and its frames as a
+msgpack array.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import socket
 import struct
 from collections import deque
 from collections.abc import Callable
+
+import msgspec
 
 from .drain import Receive, callback_context
 from .flow import UNREAD_MAX
@@ -20,10 +21,12 @@ from .frames import FRAME_MAX, FRAMES_MAX
 
 READ = 65_536
 """Bytes read at once."""
+MESSAGE_MAX = FRAMES_MAX * FRAME_MAX
 TURNS = 64
 """Reads of one turn of the loop, so that a busy peer leaves turns for others."""
-_COUNT = struct.Struct(">I")
-_numbers = functools.cache(lambda count: struct.Struct(f">{count}I"))
+_LENGTH = struct.Struct(">Q")
+_encode_into = msgspec.msgpack.Encoder().encode_into
+_decode = msgspec.msgpack.Decoder(list[bytes]).decode
 
 
 class PairSocket:
@@ -44,7 +47,7 @@ class PairSocket:
         self._loop = asyncio.get_running_loop()
         self._in = bytearray()
         self._place = memoryview(bytearray(READ))
-        self._wanted = 4
+        self._wanted = _LENGTH.size
         self._out: deque[memoryview] = deque()
         self.closed = False
         callback_context().run(self._loop.add_reader, sock, self._turn)
@@ -53,8 +56,7 @@ class PairSocket:
         """Sends one message, or keeps what the system does not take at once; `False` when nobody is there or reads."""
         if self.closed:
             return False
-        count = len(frames)
-        message = b"".join((_numbers(count + 1).pack(count, *map(len, frames)), *frames))
+        message = written(frames)
         if self._out:
             if len(self._out) >= UNREAD_MAX:
                 self._over()
@@ -143,25 +145,19 @@ class PairSocket:
     def _hand_out(self, buffer: memoryview) -> int:
         """Passes on the messages that are complete; how many bytes they were, negative when these bytes are none."""
         at, size = 0, len(buffer)
-        self._wanted = 4
-        while size - at >= 4:
-            (count,) = _COUNT.unpack_from(buffer, at)
-            if not 0 < count <= FRAMES_MAX:
+        self._wanted = _LENGTH.size
+        while size - at >= _LENGTH.size:
+            start = at + _LENGTH.size
+            end = start + _LENGTH.unpack_from(buffer, at)[0]
+            if end - start > MESSAGE_MAX:
                 return -1
-            start = at + 4 + 4 * count
-            if size < start:
-                break
-            lengths = _numbers(count).unpack_from(buffer, at + 4)
-            if max(lengths) > FRAME_MAX:
-                return -1
-            end = start + sum(lengths)
             if size < end:
                 self._wanted = end - at
                 break
-            frames = []
-            for length in lengths:
-                frames.append(buffer[start : start + length].tobytes())
-                start += length
+            try:
+                frames = _decode(buffer[start:end])
+            except msgspec.DecodeError:
+                return -1
             at = end
             try:
                 self._receive(frames, self._user)
@@ -176,3 +172,11 @@ class PairSocket:
         if not self.closed:
             self.close()
             self._on_closed()
+
+
+def written(frames: list[bytes]) -> bytearray:
+    """The bytes of a message."""
+    message = bytearray(_LENGTH.size)
+    _encode_into(frames, message, _LENGTH.size)
+    _LENGTH.pack_into(message, 0, len(message) - _LENGTH.size)
+    return message

@@ -7,12 +7,12 @@ import struct
 from collections.abc import Iterator
 
 import anyio
+import msgspec
 import pytest
 
 from smcp_runtime.bus import Bus
 from smcp_runtime.bus.zeromq import ZmqHub, ZmqNode
-from smcp_runtime.bus.zeromq.frames import FRAME_MAX
-from smcp_runtime.bus.zeromq.pair import READ, PairSocket
+from smcp_runtime.bus.zeromq.pair import MESSAGE_MAX, READ, PairSocket
 from smcp_runtime.wire.envelope import Address
 from smcp_runtime.wire.errors import NodeRefused
 from support.waiting import until
@@ -22,6 +22,11 @@ from ..vocabulary import BusEcho, BusEchoed
 
 pytestmark = pytest.mark.anyio
 A = Address("a")
+
+
+def written(frames: list[bytes]) -> bytes:
+    message = msgspec.msgpack.encode(frames)
+    return struct.pack(">Q", len(message)) + message
 
 
 class End:
@@ -65,7 +70,7 @@ async def test_messages_of_any_size_arrive_whole_and_in_order(ends: tuple[socket
 
 async def test_a_message_may_come_in_single_bytes(ends: tuple[socket.socket, socket.socket]) -> None:
     end = End(ends[0])
-    for byte in struct.pack(">4I", 3, 1, 0, 2) + b"abc" + struct.pack(">2I", 1, 1) + b"d":
+    for byte in written([b"a", b"", b"bc"]) + written([b"d"]):
         ends[1].send(bytes([byte]))
         await anyio.lowlevel.checkpoint()
     await until(lambda: end.heard == [[b"a", b"", b"bc"], [b"d"]])
@@ -73,7 +78,13 @@ async def test_a_message_may_come_in_single_bytes(ends: tuple[socket.socket, soc
 
 
 @pytest.mark.parametrize(
-    "rubbish", [struct.pack(">I", 0), struct.pack(">I", 10**6), struct.pack(">2I", 1, FRAME_MAX + 1)]
+    "rubbish",
+    [
+        struct.pack(">Q", 0),
+        struct.pack(">Q", MESSAGE_MAX + 1),
+        struct.pack(">Q", 3) + b"abc",
+        struct.pack(">Q", 2) + msgspec.msgpack.encode([1]),
+    ],
 )
 async def test_what_is_no_message_ends_the_connection(
     ends: tuple[socket.socket, socket.socket], rubbish: bytes
@@ -96,7 +107,7 @@ async def test_a_receiver_that_fails_at_one_message_gets_the_next(ends: tuple[so
     failures: list[object] = []
     pair._loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
     for word in (b"bad", b"good"):
-        ends[1].send(struct.pack(">2I", 1, len(word)) + word)
+        ends[1].send(written([word]))
     await until(lambda: heard == [b"bad", b"good"])
     assert len(failures) == 1
     pair.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import struct
 from collections.abc import Iterator
 
 import pytest
@@ -76,9 +75,9 @@ async def test_a_child_that_reads_no_answers_is_gone() -> None:
         with theirs:
             hub.adopt(ours, "child")
             theirs.setblocking(False)
-            theirs.send(packed([encode_header(Hello(PROTOCOL, contract(), "child"))]))
+            theirs.send(pair.written([encode_header(Hello(PROTOCOL, contract(), "child"))]))
             await until(lambda: names(hub) == {"child"})
-            told = b"".join(map(packed, questions()))
+            told = b"".join(map(pair.written, questions()))
 
             def is_gone() -> bool:
                 nonlocal told
@@ -87,7 +86,3 @@ async def test_a_child_that_reads_no_answers_is_gone() -> None:
                 return not names(hub)
 
             await until(is_gone)
-
-
-def packed(message: list[bytes]) -> bytes:
-    return struct.pack(f">I{len(message)}I", len(message), *map(len, message)) + b"".join(message)
