@@ -50,6 +50,7 @@ class ServerProcess:
         self.stderr: IO[bytes] = launched.stderr
         self._launched = launched
         self._control = control
+        self._ordering = False
         self._loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = self._loop.create_future()
         watch_exit(launched, self._settle)
@@ -90,11 +91,16 @@ class ServerProcess:
 
     async def order(self, order: bytes) -> bytes:
         """Hands the launcher its order; the line it answers with, empty when it ended first."""
+        self._ordering = True
         try:
             await self._loop.sock_sendall(self._control, order)
             return (await self._loop.sock_recv(self._control, 64)).rstrip()
         except OSError:
             return b""
+        finally:
+            self._ordering = False
+            if self.exited.done():
+                self._control.close()
 
     def close_pipes(self) -> None:
         """Closes our ends of pipes that were never connected to the loop."""
@@ -103,7 +109,9 @@ class ServerProcess:
                 pipe.close()
 
     def _settle(self, status: int) -> None:
-        self._control.close()
+        if not self._ordering:
+            # While the loop still watches it, its number must not pass to another's socket, which nobody would watch.
+            self._control.close()
         if not self.exited.done():
             self.exited.set_result(status)
 

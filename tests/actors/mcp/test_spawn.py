@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -13,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import psutil
 import pytest
 
@@ -21,6 +25,7 @@ from smcp_runtime.actors.mcp.transports.spawn import ServerProcess, spawn
 from smcp_runtime.actors.mcp.transports.stdio import open_stdio
 from smcp_runtime.actors.mcp.transports.tail import Tail
 from smcp_runtime.wire.errors import StartupError
+from support.waiting import until
 
 from .conftest import light
 
@@ -45,6 +50,13 @@ def gone(pid: int) -> bool:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
+
+
+def launchers() -> list[int]:
+    """Pids of the launchers that are ours and know that they are."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return [child.pid for child in psutil.Process().children() if "launcher.py" in " ".join(child.cmdline())]
+    return []
 
 
 def wait(condition: Callable[[], object], timeout: float) -> float:
@@ -115,6 +127,38 @@ class TestStart:
             await spawn(command, (), PATH, directory)
         assert refused.value.code == code
         assert {process.pid for process in psutil.Process().children(recursive=True)} <= before
+
+    @spec("F-25", "F-56", "DEC-4")
+    async def test_a_launcher_that_answers_and_ends_at_once_takes_no_descriptor_from_whoever_starts_next(self) -> None:
+        loop, heard = asyncio.get_running_loop(), []
+        others: list[tuple[socket.socket, socket.socket]] = []
+
+        def start_others() -> None:
+            for number in range(8):
+                others.append(socket.socketpair())
+                loop.add_reader(others[number][0], heard.append, number)
+                others[number][1].send(b"x")
+
+        async with anyio.create_task_group() as group:
+            refused: list[StartupError] = []
+
+            async def start() -> None:
+                with pytest.raises(StartupError) as caught:
+                    await spawn("no-such-command", (), PATH)
+                refused.append(caught.value)
+
+            group.start_soon(start)
+            while not (pids := launchers()):
+                await anyio.lowlevel.checkpoint()
+            # The loop finds the answer, the end of the launcher, and others that begin, all in one turn.
+            loop.call_later(0, start_others)
+            os.waitid(os.P_PID, pids[0], os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
+        assert [error.code for error in refused] == ["command_not_found"]
+        await until(lambda: set(heard) == set(range(8)), timeout=3)
+        for ours, theirs in others:
+            loop.remove_reader(ours)
+            ours.close()
+            theirs.close()
 
     async def test_its_exit_status_is_ours_to_see(self) -> None:
         process = await started("raise SystemExit(7)")
