@@ -239,7 +239,9 @@ async def open_stdio(
             record = records.add(plan.bundle_id, process.guard, process.pid)
             process.exited.add_done_callback(lambda _: records.remove(record))
         connection = StdioConnection(plan, process, on_notification, tail, log)
-        await connection.connect()
+        # It waits for some turns of the loop and for nobody else; given up half-way, pipes would close under the loop.
+        with anyio.CancelScope(shield=True):
+            await connection.connect()
     except BaseException:
         process.close_pipes()
         with anyio.CancelScope(shield=True):

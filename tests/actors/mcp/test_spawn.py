@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -386,3 +387,37 @@ async def test_a_server_that_cannot_be_recorded_is_not_left_running(tmp_path: Pa
     with pytest.raises(RuntimeError, match="no record"):
         await open_stdio(plan, lambda *_: None, tail=Tail(), records=records)
     assert not psutil.pid_exists(records.started)
+
+
+class Hasty(ProcessRecords):
+    """Gives the start up some turns of the loop after the server runs."""
+
+    def __init__(self, folder: Path, turns: int, give_up: Callable[[], None]) -> None:
+        super().__init__(folder)
+        self._turns, self._give_up = turns, give_up
+
+    def add(self, bundle_id: str, guard: int, server: int) -> Path | None:
+        self._wait(self._turns)
+        return super().add(bundle_id, guard, server)
+
+    def _wait(self, turns: int) -> None:
+        if turns:
+            asyncio.get_running_loop().call_soon(self._wait, turns - 1)
+        else:
+            self._give_up()
+
+
+@spec("F-57")
+@pytest.mark.parametrize("turns", range(10))
+async def test_a_start_given_up_at_any_turn_leaves_nothing_with_the_loop(tmp_path: Path, turns: int) -> None:
+    selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
+    before = set(selector.get_map())
+    with anyio.CancelScope() as scope:
+        connection = await open_stdio(
+            light("files"), lambda *_: None, tail=Tail(), records=Hasty(tmp_path, turns, scope.cancel)
+        )
+        with anyio.CancelScope(shield=True):
+            await connection.close(gentle=False)
+    await anyio.lowlevel.checkpoint()
+    assert set(selector.get_map()) == before
+    gc.collect()  # a transport that nobody closed would complain here
