@@ -25,12 +25,16 @@ pytestmark = pytest.mark.anyio
 EDITOR = "window://com.example.editor"
 
 
-async def until_shown(stack: Stack, expected: list[str], timeout: float = 10.0) -> None:
+async def until_shown(stack: Stack, expected: list[str], timeout: float = 20.0) -> None:
     """Waits until the desktop is this."""
-    with anyio.fail_after(timeout):
+    shown: list[str] = []
+    with anyio.move_on_after(timeout):
         while (shown := list(await stack.agent.desktop("desk"))) != expected:
             assert len(shown) <= 1000, shown
             await anyio.sleep(0.02)
+    if shown != expected:
+        servers = (await stack.computer.diagnostics()).servers
+        raise AssertionError(f"shown is {shown}, of {servers}")
 
 
 @pytest.fixture(params=["stdio", "streamable"])
