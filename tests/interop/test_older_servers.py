@@ -36,7 +36,7 @@ async def stack(form: str, peers: Peers, official_python: Path) -> AsyncIterator
         parameters = {"url": peers.start([official_python, script, form]).wait_line(r"ready url=(\S+)", timeout=30)[1]}
     old = {"name": "Older (display)", "bundle_id": "old", "type": FORMS[form], "server_parameters": parameters}
     async with open_stack(config({**old, "default_tool_meta": {"auto_apply": True}}, light("other"))) as opened:
-        await opened.until_connected("old", "other", timeout=30)
+        await opened.until_serving("old", "other", timeout=30)
         yield opened
 
 

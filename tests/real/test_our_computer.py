@@ -84,7 +84,7 @@ async def stack(folder: Path) -> AsyncIterator[Stack]:
     """All four over stdio, up."""
     servers = config(*stdio_servers(folder))
     async with nothing_left(), open_stack(servers, runtime=options(start_wait_s=START)) as opened:
-        await opened.until_connected(*STDIO, timeout=START)
+        await opened.until_serving(*STDIO, timeout=START)
         yield opened
 
 
@@ -259,7 +259,7 @@ async def test_one_server_over_three_transports_offers_and_does_the_same(peers: 
         servers = config(entry("every", "mcp-server-everything"), *remote)
         async with open_stack(servers, runtime=options(start_wait_s=START)) as stack:
             names = ("every", *HTTP)
-            await stack.until_connected(*names, timeout=START)
+            await stack.until_serving(*names, timeout=START)
             for name in names:
                 assert await stack.text(f"{name}__echo", message=name) == f"Echo: {name}"
                 assert (await stack.call(f"{name}__get-sum", a=2, b=3)).text.startswith("The sum of 2 and 3 is 5")
@@ -282,7 +282,7 @@ async def test_an_http_server_that_is_killed_in_mid_call_and_started_again_serve
     remote = Remote(transport, peers)
     servers = config(entry("time", "mcp-server-time", "--local-timezone", "UTC"), remote.entry())
     async with open_stack(servers, runtime=options(start_wait_s=START)) as stack:
-        await stack.until_connected("time", transport, timeout=START)
+        await stack.until_serving("time", transport, timeout=START)
         slow = f"{transport}__trigger-long-running-operation"
         call = asyncio.create_task(stack.call(slow, timeout=60, duration=60, steps=60))
 

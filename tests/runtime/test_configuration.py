@@ -131,7 +131,7 @@ class TestValues:
             result = await made.sync_config(changed)
             assert result.restarted == ("old",)
             await until(lambda: _connected(made, "old"))
-            assert made.state == "started"
+            await made.wait_for("started")
 
     @spec("T-SYNC-5", "R-LIFE-7")
     async def test_t_sync_5_one_of_two_new_servers_that_cannot_start_degrades_and_hides_nothing(

@@ -118,6 +118,14 @@ class Stack:
                     return
                 await anyio.sleep(0.02)
 
+    async def until_serving(self, *bundle_ids: str, timeout: float = 10.0) -> None:
+        """Waits until the Agent can see tools of each of these servers; being connected comes a moment earlier."""
+
+        async def serving() -> bool:
+            return set(bundle_ids) <= {tool.bundle_id for tool in (await self.agent.get_tools("desk")).tools}
+
+        await until(serving, timeout)
+
     async def until_connected(self, *bundle_ids: str, timeout: float = 10.0) -> None:
         """Waits until the Computer's diagnostics show these servers as connected."""
         with anyio.fail_after(timeout):
