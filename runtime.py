@@ -305,7 +305,7 @@ class Computer(Documents):
         self._bulletin.during("stopping")
         crew, self._crew = self._crew, None
         if crew is not None and (errors := [*await crew.halt(grace), *await crew.dismiss()]):
-            raise ShutdownError("not everything ended as it should", causes=errors)
+            raise ShutdownError(f"not everything ended as it should: {', '.join(errors)}", causes=errors)
 
     # -- inside: what runs ------------------------------------------------------------------
 
