@@ -151,13 +151,13 @@ class Tally:
     # -- rarer ---------------------------------------------------------------------------
 
     def answered(self, envelope: Envelope, latency: float, end: Settled) -> None:
-        row = self.traffic.get(envelope.subject) or self._traffic_of(envelope)
+        row = self._traffic_of(envelope)
         row.add(latency)
-        row.bytes_in += _size(envelope) if envelope.attachments else len(envelope.body)
+        row.bytes_in += _size(envelope)
         if isinstance(end, SmcpError):
             _count(row.failed, end.code, CODES)
         elif end is not None:
-            row.bytes_out += _size(end) if end.attachments else len(end.body)
+            row.bytes_out += _size(end)
 
     def abandoned(self, envelope: Envelope, latency: float) -> None:
         row = self._traffic_of(envelope)

@@ -213,8 +213,7 @@ class ZmqHub:
 
     def _receive(self, identity: bytes, message: list[bytes], user: str) -> None:
         now = self._bus.clock()
-        if self._watch.was_away(now):
-            self._lose_all(now)
+        self._check_presence(now)
         session = self._nodes.at(identity)
         try:
             header, body, attachments = frames.unpack(message)
@@ -227,8 +226,7 @@ class ZmqHub:
             self.notices.note("impostor", "a peer used the routing id of another")
         else:
             session.heard = now
-            checked = isinstance(header, (frames.Carry, frames.Published))  # all else is between the node and the hub
-            if checked and self._is_held_back(session, header, body, attachments):
+            if self._is_held_back(session, header, body, attachments):
                 return
             if not session.link.receive(header, body, attachments):
                 self._on_control(session, header)
@@ -375,8 +373,7 @@ class ZmqHub:
         while True:
             await anyio.sleep(self._pulse.every)
             now = self._bus.now()
-            if self._watch.was_away(now):
-                self._lose_all(now)
+            self._check_presence(now)
             self._watch.tick(now)
             if any(self._is_silent(session, now) for session in self._nodes.sessions()):
                 self._catch_up()
@@ -394,7 +391,8 @@ class ZmqHub:
     def _is_silent(self, session: Session, now: float) -> bool:
         return now - session.heard > self._pulse.lost_after
 
-    def _lose_all(self, now: float) -> None:
-        self._watch.tick(now)
-        for session in self._nodes.sessions():
-            self._lose(session, "this process was stopped meanwhile")
+    def _check_presence(self, now: float) -> None:
+        if self._watch.was_away(now):
+            self._watch.tick(now)
+            for session in self._nodes.sessions():
+                self._lose(session, "this process was stopped meanwhile")
