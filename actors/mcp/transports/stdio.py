@@ -60,7 +60,19 @@ class StdioConnection:
         process.exited.add_done_callback(self._exited)
 
     async def connect(self) -> None:
-        """Connects our ends of the three pipes to the event loop."""
+        """Connects our ends of the three pipes to the event loop; where that fails, none of them stays with it.
+
+        Raises:
+            OSError: The system takes no more.
+        """
+        try:
+            await self._connect()
+        except BaseException:
+            for reader in self._readers:
+                reader.close()
+            raise
+
+    async def _connect(self) -> None:
         for pipe, read, ended in (
             (self._process.stderr, self._read_stderr, _nothing),
             (self._process.stdout, self._read_stdout, self._end_of_stdout),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import json
 import os
@@ -421,3 +422,18 @@ async def test_a_start_given_up_at_any_turn_leaves_nothing_with_the_loop(tmp_pat
     await anyio.lowlevel.checkpoint()
     assert set(selector.get_map()) == before
     gc.collect()  # a transport that nobody closed would complain here
+
+
+@spec("F-57")
+async def test_pipes_that_the_system_does_not_take_leave_nothing_with_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+
+    async def full(*_: object) -> object:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(loop, "connect_write_pipe", full)
+    before = set(loop._selector.get_map())  # type: ignore[attr-defined]
+    with pytest.raises(OSError, match="Too many open files"):
+        await open_stdio(light("files"), lambda *_: None, tail=Tail())
+    assert set(loop._selector.get_map()) == before  # type: ignore[attr-defined]
+    gc.collect()
