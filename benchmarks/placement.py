@@ -1,11 +1,11 @@
 """What it costs to place a server outside the Computer's process: tool calls as an Agent sees them.
 
 One Server, one Agent (this process), and a Computer for each placement, all in processes of
-their own, each with an MCP server behind: one made with the mcp package, or a bare one. Slices of calls,
+their own, each with an MCP server behind: a bare one, or one made with the mcp package. Slices of calls,
 one after another, take turns between the Computers in a fresh random order, so that a slow moment of the
 machine hits all.
 
-    python benchmarks/placement.py [--behind sdk|light] [--rounds 40] [--calls 50] [--limit 1.3] [--realtime]
+    python benchmarks/placement.py [--behind light|sdk] [--rounds 40] [--calls 50] [--limit 1.3] [--realtime]
 
 On a machine with other work the wait for a processor is most of what is seen. With `--realtime` all
 processes of the run go before others while calls are made one after another (it needs the right to).
@@ -154,7 +154,12 @@ def show(figures: dict[str, dict[str, list[float]]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Tool calls with servers placed inline, in a process, at a worker.")
-    parser.add_argument("--behind", choices=["sdk", "light"], default="sdk", help="kind of the MCP server")
+    parser.add_argument(
+        "--behind",
+        choices=["light", "sdk"],
+        default="light",
+        help="a bare MCP server, or one made with the mcp package",
+    )
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--calls", type=int, default=50, help="calls of one slice")
     parser.add_argument("--limit", type=float, default=1.3)
