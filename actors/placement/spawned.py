@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 
 import anyio
@@ -42,6 +43,7 @@ def main() -> None:
         os.set_inheritable(descriptor, False)
     papers = _receive(control)
     _die_with_parent(papers.parent)
+    let_others_end_their_turn()
     # An interrupt at the terminal is for the Computer, which then ends this process in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(
@@ -109,6 +111,17 @@ def _die_with_parent(parent: int) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it died before that was armed
         os._exit(LOST)
+
+
+def let_others_end_their_turn() -> None:
+    """Has the system not interrupt a process because this one, or its server, has got something to do.
+
+    Else a call would take the processor from the Computer in the middle of the turn that sent it, and the loop
+    that all servers share would wait for one of them. A Computer that was given a rank of its own shares that.
+    """
+    if sys.platform.startswith("linux") and os.sched_getscheduler(0) == os.SCHED_OTHER:
+        with suppress(OSError):  # where a sandbox forbids it, calls only take longer
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
