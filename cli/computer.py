@@ -15,7 +15,6 @@ from .output import Output
 if TYPE_CHECKING:
     from ..actors.reconcile.config.options import RuntimeOptions
     from ..runtime import Computer
-    from ..wire.lifecycle import State
 
 computer = typer.Typer(help="Run a Computer, which hosts MCP servers for an office.", no_args_is_help=True)
 
@@ -223,6 +222,7 @@ async def _serve(made: Computer, stop: Any, announce: Any) -> None:
     """
     import anyio  # noqa: PLC0415
 
+    from ..wire.errors import SmcpError, from_failure  # noqa: PLC0415
     from .control import open_door  # noqa: PLC0415
 
     async def obey() -> None:
@@ -237,17 +237,8 @@ async def _serve(made: Computer, stop: Any, announce: Any) -> None:
             if made.config.connection is not None:
                 await made.connect()
             announce()
-            raise await turned_away(made)
+            failure = await made.turned_away()
+            raise from_failure(failure) if failure is not None else SmcpError("the Computer ended unexpectedly")
     finally:
         with anyio.move_on_after(STOP_LIMIT, shield=True):
             await made.shutdown()
-
-
-async def turned_away(made: Computer) -> Exception:
-    """Waits until the Server, or a defect of ours, has ended this Computer's service for good; returns why."""
-    from ..wire.errors import SmcpError, from_failure  # noqa: PLC0415
-
-    away: tuple[State, ...] = ("error",) if made.config.connection is None else ("error", "started", "connected")
-    await made.wait_for(*away)
-    failure = (await made.diagnostics()).link_failure
-    return from_failure(failure) if failure is not None else SmcpError("the Computer ended unexpectedly")

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 import anyio
 
+from ...wire.errors import Failure
 from ...wire.lifecycle import Lifecycle, Phase, State, StateChange
 from ...wire.messages.socket import LinkChanged
 from ..socket.standing import Standing
@@ -80,6 +81,7 @@ class Bulletin:
         """The SocketActor announced a change."""
         if self.standing.learned(fact):
             self.refresh(code=fact.error.code if fact.error is not None else None)
+            self._rouse()
 
     def link_lost(self, *, returns: bool) -> None:
         """The SocketActor died; `returns` says that another life will restore the wish."""
@@ -112,6 +114,12 @@ class Bulletin:
             await self._moved.wait()
         return self.state
 
+    async def turned_away(self) -> Failure | None:
+        """Waits until nothing will bring it back to its Server any more, or it can't go on at all; returns why."""
+        while self.phase != "error" and not self.standing.turned_away:
+            await self._moved.wait()
+        return self.standing.failure
+
     def _tell(self, change: StateChange | None) -> None:
         if change is None:
             return
@@ -120,5 +128,8 @@ class Bulletin:
                 listener(change)
             except Exception as error:
                 logger.error("an observer of %s failed: %s", self._name, type(error).__name__)
+        self._rouse()
+
+    def _rouse(self) -> None:
         moved, self._moved = self._moved, anyio.Event()
         moved.set()

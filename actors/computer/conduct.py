@@ -98,6 +98,12 @@ class Conduct:
         """Waits until phase or state is one of these, and returns the state."""
         return await self._bulletin.wait_for(*states)
 
+    async def turned_away(self) -> Failure | None:
+        """Waits until nothing will bring it back to its Server: refused for good, its office given up, or its phase
+        `error`. Returns why, where that is known (R-LIFE-12, DEC-17). A link that is being repaired is no such end.
+        """
+        return await self._bulletin.turned_away()
+
     async def diagnostics(self) -> Diagnostics:
         """Everything there is to know (R-LIFE-23); waits for no operation and no server."""
         self._same_loop()

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from ...wire.errors import Failure
+from ...wire.errors import ActorLost, Failure, to_failure
 from ...wire.lifecycle import Phase
 from ...wire.messages.socket import LinkChanged, LinkPhase, LinkStatus, LinkTarget
 
@@ -58,6 +58,11 @@ class Standing:
         """The office it is in."""
         return self.wish.office if self.phase == "joined_office" else None
 
+    @property
+    def turned_away(self) -> bool:
+        """Whether the link or the office was lost and is not looked for any more."""
+        return self.failure is not None and self.phase in ("started", "connected")
+
     def connecting(self, target: LinkTarget) -> None:
         """A connection is wished for."""
         self.phase, self.wish, self.failure = "connecting", Wish(target), None
@@ -95,7 +100,10 @@ class Standing:
 
     def actor_down(self, *, returns: bool) -> None:
         """The SocketActor died: its next life restores the wish, if there is one."""
-        self.phase = "connecting" if returns and self.wish.target is not None else "started"
+        wished = self.wish.target is not None
+        self.phase = "connecting" if returns and wished else "started"
+        if wished and not returns:
+            self.failure = to_failure(ActorLost("the link to the Server broke too often", code="actor_down"))
 
     def _moved(self, phase: LinkPhase, office: str | None) -> None:
         self.phase = PHASES[phase]

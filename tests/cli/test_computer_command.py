@@ -8,12 +8,15 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from smcp_runtime import fixtures
+from support.alive import runs
 from support.peers import Peer, Peers
 
 SMCP = (sys.executable, "-m", "smcp_runtime.cli.main")
@@ -39,13 +42,22 @@ def mcp_file(tmp_path: Path, name: str = "stdio") -> str:
     return str(path)
 
 
-def gone(pids: list[int], within: float = 5.0) -> bool:
-    end = time.monotonic() + within
+def within(seconds: float, holds: Callable[[], bool]) -> bool:
+    """Whether something comes to hold in time."""
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids):
+        if holds():
             return True
         time.sleep(0.02)
     return False
+
+
+def running(pid: int) -> bool:
+    return psutil.pid_exists(pid) and runs(psutil.Process(pid))
+
+
+def gone(pids: list[int], limit: float = 5.0) -> bool:
+    return within(limit, lambda: not any(map(running, pids)))
 
 
 def test_run_prints_one_line_once_it_has_joined_and_an_agent_can_call_its_tools(peers: Peers, tmp_path: Path) -> None:
@@ -100,12 +112,18 @@ def test_status_shows_a_running_computer_and_says_when_there_is_none(peers: Peer
     path.write_text(json.dumps({"servers": servers}))
     run = smcp(peers, "computer", "run", "--name", "desk of mine", "--mcp-config", str(path))
     run.wait_line(r"^ready", timeout=20)
-    asked = ended(peers, "computer", "status", "--name", "desk of mine", "--json")
-    assert asked.status == 0, asked.errors
-    known = json.loads(asked.lines[0])
+
+    def status() -> dict[str, Any]:
+        asked = ended(peers, "computer", "status", "--name", "desk of mine", "--json")
+        assert asked.status == 0, asked.errors
+        known: dict[str, Any] = json.loads(asked.lines[0])
+        known["servers"] = {server["bundle_id"]: server for server in known["servers"]}
+        return known
+
+    assert within(20, lambda: status()["servers"]["good"]["connection"] == "connected")
+    known = status()
     assert (known["name"], known["state"]) == ("desk of mine", "degraded")
-    by_id = {server["bundle_id"]: server for server in known["servers"]}
-    assert by_id["good"]["connection"] == "connected"
+    by_id = known["servers"]
     assert "no-such-command-anywhere" in by_id["bad"]["reason"]
     shown = ended(peers, "computer", "status", "--name", "desk of mine")
     assert shown.lines[0] == "desk of mine: degraded"
@@ -134,7 +152,7 @@ def test_a_computer_that_is_killed_hard_takes_its_servers_with_it_however_stubbo
     assert len(family) >= 3
     run.signal(signal.SIGKILL)
     run.wait_exit()
-    assert gone(family, within=10)
+    assert gone(family, limit=10)
 
 
 @pytest.mark.spec("R-CLI-1", "R-LIFE-12")
@@ -152,6 +170,35 @@ def test_a_computer_that_is_refused_ends_with_the_status_of_the_reason(peers: Pe
     other = smcp(peers, "computer", "run", "--name", "desk", "--url", open_, "--office", "lab")
     other.wait_line(r"^ready", timeout=20)
     assert status(open_) == 1
+
+
+@pytest.mark.spec("R-CLI-1", "DEC-17", "R-LIFE-13", "F-78")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_computer_outlives_restarts_of_its_server_and_is_back_each_time(
+    peers: Peers, tmp_path: Path, number: int
+) -> None:
+    first = smcp(peers, "server", "--port", "0")
+    url = first.wait_line(r"^ready url=(\S+)", timeout=20)[1]
+    place = ("--url", url, "--office", "lab")
+    run = smcp(peers, "computer", "run", "--name", "desk", "--mcp-config", mcp_file(tmp_path), *place)
+    run.wait_line(r"^ready", timeout=20)
+    hosted = {process.pid for process in run.descendants()}
+    for _ in range(2):
+        first.signal(number)
+        first.wait_exit()
+        first = smcp(peers, "server", "--port", url.rsplit(":", 1)[1])
+        first.wait_line(r"^ready", timeout=20)
+
+        def back() -> bool:
+            room = ended(peers, "agent", "room", *place, "--json")
+            return room.status == 0 and "desk" in room.lines[0]
+
+        assert within(30, back), run.errors
+    words = ("--params", '{"a":1,"b":2}', *place, "--computer", "desk", "--json")
+    called = ended(peers, "agent", "call", "echo_srv_display__add", *words)
+    assert json.loads(called.lines[0])["content"] == [{"type": "text", "text": "3"}]
+    assert {process.pid for process in run.descendants()} == hosted
+    assert run.status is None
 
 
 @pytest.mark.spec("R-CLI-1", "R-LIFE-12")

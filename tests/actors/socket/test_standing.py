@@ -35,7 +35,7 @@ def test_a_lost_connection_keeps_the_wish_and_a_restored_one_fulfils_it() -> Non
     assert standing.wish == Wish(TARGET, "lab")
     assert standing.failure is not None
     standing.learned(LinkChanged(5, "connected", 2, "lab"))
-    assert standing.wish.office == "lab"
+    assert (standing.wish.office, standing.turned_away) == ("lab", False)
     standing.learned(LinkChanged(6, "joined", 2, "lab", restored=True))
     assert (standing.phase, standing.office, standing.failure) == ("joined_office", "lab", None)
 
@@ -46,7 +46,7 @@ def test_a_rejoin_that_was_given_up_ends_the_wish_for_the_office_and_says_why() 
     standing.learned(LinkChanged(5, "connected", 2, None, error=Failure("PolicyError", "m", "join_failed")))
     assert (standing.phase, standing.wish) == ("connected", Wish(TARGET))
     assert standing.failure is not None
-    assert standing.failure.code == "join_failed"
+    assert (standing.failure.code, standing.turned_away) == ("join_failed", True)
 
 
 @pytest.mark.spec("R-LIFE-12")
@@ -54,6 +54,7 @@ def test_a_refusal_that_ends_the_link_ends_every_wish() -> None:
     standing = joined()
     standing.learned(LinkChanged(5, "offline", 2, error=REFUSED))
     assert (standing.phase, standing.wish, standing.failure) == ("started", Wish(), REFUSED)
+    assert standing.turned_away
 
 
 @pytest.mark.spec("R-LIFE-14")
@@ -61,8 +62,9 @@ def test_leaving_and_disconnecting_end_the_wishes_they_name() -> None:
     standing = joined()
     standing.left()
     assert (standing.phase, standing.wish) == ("connected", Wish(TARGET))
+    assert not standing.turned_away
     standing.ended()
-    assert (standing.phase, standing.wish) == ("started", Wish())
+    assert (standing.phase, standing.wish, standing.turned_away) == ("started", Wish(), False)
 
 
 @pytest.mark.spec("R-LIFE-13")
@@ -78,8 +80,9 @@ def test_a_dead_actor_means_connecting_as_long_as_another_life_will_restore_the_
     standing = joined()
     standing.actor_down(returns=True)
     assert (standing.phase, standing.wish) == ("connecting", Wish(TARGET, "lab"))
+    assert not standing.turned_away
     standing.actor_down(returns=False)
-    assert standing.phase == "started"
+    assert (standing.phase, standing.turned_away) == ("started", True)
     idle = Standing()
     idle.actor_down(returns=True)
     assert idle.phase == "started"
