@@ -90,8 +90,9 @@ def _changed(path: Path, kind: Kind, decide: Callable[[Mapping[str, Any]], Patch
                 f"{path} was changed in the meantime", code="stale_write", source=str(path), retryable=True
             )
         patch = decide(intent.tree)
+        _refuse_to_replace(intent.tree, patch, path)
         tree = patched(intent.tree, patch)
-        if tree == intent.tree:
+        if dump(tree) == dump(intent.tree):  # for Python 1 is true
             return Change(False, intent)
         fault = _fault(tree, kind)
         if fault is not None:
@@ -120,6 +121,19 @@ def _understood(path: Path, kind: Kind) -> Intent:
             findings=error.findings,
             causes=(error.message,),
         ) from None
+
+
+def _refuse_to_replace(tree: Mapping[str, Any], patch: Patch, path: Path) -> None:
+    """What people wrote where an object belongs is not to go because something is put into that object."""
+    for field, value in patch.items():
+        held = tree.get(field)
+        if isinstance(value, Mapping) and held is not None and not isinstance(held, Mapping):
+            raise ConfigValidationError(
+                f"{path} is not written to, because its {field} is no object; mend or delete that first",
+                code="corrupt_file",
+                field=field,
+                source=str(path),
+            )
 
 
 def _fault(tree: object, kind: Kind) -> tuple[str, str, object] | None:

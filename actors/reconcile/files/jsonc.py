@@ -47,7 +47,17 @@ def has_comments(text: str) -> bool:
 
 def without_comments(text: str) -> str:
     """The text with its comments replaced by blanks; every place stays where it was."""
-    return _PART.sub(lambda part: re.sub(r"[^\r\n]", " ", part[0]) if _is_comment(part[0]) else part[0], text)
+    return _blanked(text, r"[^\r\n]")
+
+
+def ends_of_lines(text: str) -> str:
+    """The text with its comments replaced by blanks, also the ends of lines within one; every place stays."""
+    return _blanked(text, ".")
+
+
+def _blanked(text: str, letters: str) -> str:
+    blank = re.compile(letters, re.DOTALL)
+    return _PART.sub(lambda part: blank.sub(" ", part[0]) if _is_comment(part[0]) else part[0], text)
 
 
 def _is_comment(part: str) -> bool:

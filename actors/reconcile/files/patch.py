@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .jsonc import Member, Node, dump, has_comments, outline, repeats
+from .jsonc import Member, Node, dump, ends_of_lines, has_comments, outline, repeats, without_comments
 
 Patch = Mapping[str, Any]
 
@@ -109,8 +109,9 @@ def _with(text: str, node: Node, name: str, value: Any, indent: str) -> str:
     if members:
         last = members[-1]
         inner = _indent_of(text, last.start)
-        at = last.value.end
-        return f"{text[:at]},\n{inner}{dump(name)}: {dump(value, inner)}{text[at:]}"
+        end = last.value.end
+        at = _line_end(text, end, node.end - 1)
+        return f"{text[:end]},{text[end:at]}\n{inner}{dump(name)}: {dump(value, inner)}{text[at:]}"
     inner = indent + "  "
     inside = text[node.start + 1 : node.end - 1].rstrip()
     return (
@@ -119,36 +120,37 @@ def _with(text: str, node: Node, name: str, value: Any, indent: str) -> str:
 
 
 def _without(text: str, node: Node, member: Member) -> str:
-    """The text without one member and the comment lines above it."""
+    """The text without one member, the comment lines above it and what is said of it on its line."""
     members = node.members or ()
     position = members.index(member)
     previous_end = members[position - 1].value.end if position else node.start + 1
+    last = position + 1 == len(members)
     begin = _line_end(text, _after_comma(text, previous_end) if position else previous_end, member.start)
-    if position + 1 < len(members):
-        after = _after_comma(text, member.value.end)
-        return text[:begin] + text[_line_end(text, after, members[position + 1].start) :]
-    rest = text[member.value.end :]
-    if not position:
-        return text[:begin] + rest
-    comma = _after_comma(text, previous_end) - 1
-    return text[:comma] + text[comma + 1 : begin] + rest
+    if last:
+        end = _line_end(text, member.value.end, node.end - 1)
+    else:
+        end = _line_end(text, _after_comma(text, member.value.end), members[position + 1].start)
+    kept, rest = text[:begin], text[end:]
+    if last and position:
+        comma = _after_comma(text, previous_end) - 1
+        kept = kept[:comma] + kept[comma + 1 :]
+    if text[begin] == "\n" and text[end] != "\n":
+        # What follows on the line of the member begins that line now; it must not fall into a comment above.
+        kept, rest = f"{kept}\n{_indent_of(text, member.start)}", rest.lstrip(" \t")
+    return kept + rest
 
 
 def _after_comma(text: str, at: int) -> int:
     """The place behind the comma that follows a value, past comments that stand before it."""
-    while text[at] != ",":
-        if text.startswith("//", at):
-            at = text.index("\n", at)
-        elif text.startswith("/*", at):
-            at = text.index("*/", at) + 2
-        else:
-            at += 1
-    return at + 1
+    return without_comments(text).index(",", at) + 1
 
 
 def _line_end(text: str, at: int, before: int) -> int:
-    """The end of the line `at` is on, when that comes before the next thing; else `at`."""
-    end = text.find("\n", at, before)
+    """The end of the line `at` is on, when that comes before the next thing; else `at`.
+
+    A line that ends within a comment goes on behind it.
+    """
+    end = ends_of_lines(text).find("\n", at, before)
     return at if end < 0 else end
 
 

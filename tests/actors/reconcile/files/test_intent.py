@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import threading
@@ -92,6 +93,33 @@ def test_t_scope_4_a_file_nobody_understands_is_not_written_to(file: Path, kind:
     assert file.read_bytes() == content
     with pytest.raises(ConfigValidationError):
         read_intent(file, kind)  # type: ignore[arg-type]
+
+
+@spec("R-FILE-9")
+@pytest.mark.parametrize("held", [["q@acme"], "q@acme", 5])
+def test_what_stands_where_an_object_belongs_is_not_taken_away_by_a_change_within_that(
+    file: Path, held: object
+) -> None:
+    file.parent.mkdir()
+    file.write_text(json.dumps({"enabledPlugins": held}))
+    before = file.read_bytes()
+    with pytest.raises(ConfigValidationError) as caught:
+        change_intent(file, "settings", lambda _: {"enabledPlugins": {"p@acme": True}})
+    assert (caught.value.code, caught.value.field) == ("corrupt_file", "enabledPlugins")
+    assert str(file) in caught.value.message
+    assert file.read_bytes() == before
+    # Who means it may delete it, or put another value in its place.
+    assert change_intent(file, "settings", lambda _: {"enabledPlugins": None}).intent.tree == {}
+
+
+@spec("R-FILE-12")
+@pytest.mark.parametrize(("held", "wanted"), [(1, True), (0, False), ([1], [True]), ({"a": 1}, {"a": True})])
+def test_a_number_is_not_the_truth_value_that_python_takes_it_for(file: Path, held: object, wanted: object) -> None:
+    file.parent.mkdir()
+    file.write_text(json.dumps({"x": held}))
+    assert change_intent(file, "settings", lambda _: {"x": wanted}).changed
+    assert json.dumps(read_intent(file, "settings").tree) == json.dumps({"x": wanted})
+    assert not change_intent(file, "settings", lambda _: {"x": wanted}).changed
 
 
 @spec("R-FILE-8")

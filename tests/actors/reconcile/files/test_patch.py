@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smcp_runtime.actors.reconcile.config.json_text import load
@@ -101,6 +101,27 @@ def test_an_object_emptied_and_filled_again_is_still_json() -> None:
     assert load(change(filled, {"m": {"a": None}}), "t") == {"m": {}}
 
 
+@spec("R-FILE-9")
+@pytest.mark.parametrize(
+    ("text", "patch", "after"),
+    [
+        ('{ // mine\n "a": 1, "b": 2\n}', {"a": None}, '{ // mine\n "b": 2\n}'),
+        ('{\n "a": 1, // first\n "b": 2, "c": 3\n}', {"b": None}, '{\n "a": 1, // first\n "c": 3\n}'),
+        ('{ // mine\n "a": 1 }', {"a": None}, "{ // mine\n }"),
+        ('{\n "a": 1, // first\n "b": 2 }', {"b": None}, '{\n "a": 1 // first\n }'),
+        ('{\n "a": 1, // first\n "b": 2 // second\n}', {"b": None}, '{\n "a": 1 // first\n}'),
+        ('{\n "a": 1, /* of\n b */ "b": 2\n}', {"a": None}, '{\n /* of\n b */ "b": 2\n}'),
+        ('{\n "a": 1, /* of\n b */ "b": 2\n}', {"b": None}, '{\n "a": 1\n}'),
+        ('{\r\n "a": 1, // first\r\n "b": 2, "c": 3\r\n}', {"b": None}, '{\r\n "a": 1, // first\r\n "c": 3\r\n}'),
+        ('{\n "a": 1 // first\n}', {"b": 2}, '{\n "a": 1, // first\n "b": 2\n}'),
+    ],
+)
+def test_what_stands_beside_a_change_keeps_its_line_and_its_comment(text: str, patch: Any, after: str) -> None:
+    changed = change(text, patch)
+    assert changed.replace("\r", "") == after.replace("\r", "")
+    assert load(changed, "t") == patched(load(text, "t"), patch)
+
+
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
@@ -117,3 +138,45 @@ def test_a_commented_text_and_a_plain_value_change_alike(
     changed = change(text, patch)
     assert load(changed, "t") == patched(tree, patch)
     assert has_comments(changed)
+
+
+blanks = st.sampled_from(
+    ["", " ", "\n", "\r\n", ' // c, } " x\n', "//\n", ' /* c, } " */ ', "/**/", " /* c\n c */\n", "\n  // line\n  "]
+)
+"""What may stand between two signs of a text."""
+
+
+@st.composite
+def written(draw: st.DrawFn, depth: int = 0) -> str:
+    """An object as somebody may have written it, comments and repeated keys anywhere."""
+
+    def value() -> str:
+        if depth < 2 and draw(st.booleans()):
+            return draw(written(depth + 1))
+        return draw(st.sampled_from(["1", '"s // no"', "true", '"a\\"b"', "2.5", "null", "[1, /* [ */ 2]", "[ ]"]))
+
+    def gap() -> str:
+        return draw(blanks)
+
+    members = [
+        f'{gap()}"{draw(st.sampled_from("abcd"))}"{gap()}:{gap()}{value()}{gap()}'
+        for _ in range(draw(st.integers(0, 4)))
+    ]
+    return f"{{{gap()}{','.join(members)}{gap()}}}"
+
+
+patches = st.recursive(
+    st.none() | st.sampled_from([1, "x", [1, 2]]),
+    lambda inner: st.dictionaries(st.sampled_from("abcde"), inner, max_size=3),
+    max_leaves=6,
+).filter(lambda patch: isinstance(patch, dict))
+
+
+@spec("R-FILE-9")
+@settings(max_examples=400)
+@given(blanks, written(), blanks, patches)
+def test_a_text_says_after_a_change_what_the_changed_tree_says_whatever_comments_are_in_it(
+    before: str, text: str, behind: str, patch: dict[str, Any]
+) -> None:
+    whole = before + text + behind
+    assert load(change(whole, patch), "t") == patched(load(whole, "t"), patch)
