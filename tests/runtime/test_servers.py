@@ -119,6 +119,18 @@ async def test_a_server_is_switched_off_and_on_and_a_result_says_who_stands_agai
         assert result.shadowed_by.endswith("project/.tfrobot/settings.json")
 
 
+@spec("R-FILE-9", "R-MGMT-4")
+async def test_switching_a_server_off_takes_nothing_away_that_stands_where_an_array_belongs(yard: Yard) -> None:
+    declare(yard, "config/mcp.json", mine=light("mine"))
+    yard.say("local", disabledMcpjsonServers={"other": "of mine"})
+    async with yard.computer(auto_start=False) as computer:
+        with pytest.raises(ConfigValidationError) as caught:
+            await computer.manage.disable("mine")
+        assert (caught.value.code, caught.value.field) == ("corrupt_file", "disabledMcpjsonServers")
+        written = (yard.root / "project/.tfrobot/settings.local.json").read_text()
+        assert json.loads(written) == {"disabledMcpjsonServers": {"other": "of mine"}}
+
+
 def declare(yard: Yard, path: str, **servers: Any) -> None:
     place = yard.root / path
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ....wire.errors import ConfigValidationError
+from ..files.elements import elements
 from ..files.patch import Patch
 
 Decide = Callable[[Mapping[str, Any]], Patch]
@@ -22,7 +22,7 @@ def approving(bundle_id: str, fingerprint: str) -> Decide:
 
     def decide(tree: Mapping[str, Any]) -> Patch:
         change: dict[str, Any] = {ENABLED: with_id(tree, ENABLED, bundle_id), FINGERPRINTS: {bundle_id: fingerprint}}
-        if bundle_id in _ids(tree, DISABLED):
+        if bundle_id in elements(tree, DISABLED):
             change[DISABLED] = without_id(tree, DISABLED, bundle_id)
         return change
 
@@ -41,19 +41,10 @@ def approving_all(_: Mapping[str, Any]) -> Patch:
 
 def with_id(tree: Mapping[str, Any], field: str, bundle_id: str) -> list[Any]:
     """An array with an id in it once; what else is there stays, whatever it is."""
-    ids = _ids(tree, field)
+    ids = elements(tree, field)
     return ids if bundle_id in ids else [*ids, bundle_id]
 
 
 def without_id(tree: Mapping[str, Any], field: str, bundle_id: str) -> list[Any] | None:
     """An array without an id; `None`, which deletes the key, when nothing is left."""
-    return [element for element in _ids(tree, field) if element != bundle_id] or None
-
-
-def _ids(tree: Mapping[str, Any], field: str) -> list[Any]:
-    ids = tree.get(field)
-    if ids is None:
-        return []
-    if not isinstance(ids, list):
-        raise ConfigValidationError(f"{field} is no array; mend it first", code="corrupt_file", field=field)
-    return list(ids)
+    return [element for element in elements(tree, field) if element != bundle_id] or None

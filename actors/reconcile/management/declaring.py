@@ -15,19 +15,18 @@ from ....wire.errors import ConflictError, PolicyError
 from ....wire.messages.management import WritableScope
 from ..approval.answers import approving
 from ..approval.fingerprint import fingerprint_of
+from ..config.declaration import SERVER_KEYS
 from ..config.findings import Findings
 from ..config.server_entry import ServerEntry, read_entry
 from ..files.intent import change_intent, read_intent
 from ..files.patch import Patch, replacing
 from ..scopes.places import WRITABLE, Places
 from ..server_set import SetEntry
-
-SECTIONS = ("servers", "mcpServers")
-"""Where a file may hold servers; new ones go into the first."""
+from .server_files import places_of
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """An entry of a file that has the identity in question."""
+    """An entry of a file that has the identity in question; its key is a place in a section that is an array."""
 
     scope: WritableScope
     section: str
@@ -70,9 +69,11 @@ def declare(
     written = {key: value for key, value in raw.items() if key != "name"}
 
     def decide(tree: Mapping[str, Any]) -> Patch:
-        section = SECTIONS[0] if holder is None else holder.section
+        section = SERVER_KEYS[0] if holder is None else holder.section
         before = tree.get(section) or {}
         old_key = entry.name if holder is None else holder.key
+        if isinstance(before, list):
+            return {section: [dict(raw) if str(place) == old_key else one for place, one in enumerate(before)]}
         if entry.name != old_key or holder is None:
             _refuse_taken(entry, tree, files.mcp(place))
         change = {entry.name: replacing(before.get(old_key), written)}
@@ -89,16 +90,13 @@ def find_holder(bundle_id: str, files: Places) -> Holder | None:
     """The entry with this identity in the highest writable scope that has one."""
     for scope in reversed(WRITABLE):
         tree = read_intent(files.mcp(scope), "mcp").tree
-        for section in SECTIONS:
-            for key, raw in (tree.get(section) or {}).items():
-                found = read_entry(raw, "", Findings(), key=key)
-                if found is not None and found.bundle_id == bundle_id:
-                    return Holder(scope, section, key)
+        for section, key in places_of(tree, bundle_id):
+            return Holder(scope, section, key)
     return None
 
 
 def _refuse_taken(entry: ServerEntry, tree: Mapping[str, Any], path: Path) -> None:
-    if any(entry.name in (tree.get(section) or {}) for section in SECTIONS):
+    if any(entry.name in (tree.get(section) or {}) for section in SERVER_KEYS):
         raise ConflictError(
             f"{path} has another server named {entry.name!r}; give this one another name",
             code="name_taken",

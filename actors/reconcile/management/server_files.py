@@ -12,6 +12,7 @@ from ....wire.errors import ConflictError, PolicyError
 from ..config.declaration import SERVER_KEYS
 from ..config.findings import Findings
 from ..config.server_entry import read_entry
+from ..files.elements import elements
 from ..files.intent import change_intent
 from ..scopes.places import WRITABLE, Places
 from ..server_set import SetEntry
@@ -40,7 +41,7 @@ def remove(files: Places, member: SetEntry | None, bundle_id: str, mounted: bool
 
     def drop(tree: Mapping[str, Any]) -> dict[str, Any]:
         patch: dict[str, Any] = {}
-        for section, key in _places(tree, bundle_id):
+        for section, key in places_of(tree, bundle_id):
             if isinstance(tree[section], list):
                 patch[section] = [one for index, one in enumerate(tree[section]) if str(index) != key]
             else:
@@ -68,18 +69,18 @@ def switch(files: Places, member: SetEntry, *, enabled: bool) -> bool:
             raise ConflictError(reason, code="managed_by_plugin", bundle_id=bundle_id)
 
         def add(tree: Mapping[str, Any]) -> dict[str, Any]:
-            listed = _listed(tree, field)
+            listed = elements(tree, field)
             return {} if bundle_id in listed else {field: [*listed, bundle_id]}
 
         return change_intent(files.settings("local"), "settings", add).changed
 
     def take(tree: Mapping[str, Any]) -> dict[str, Any]:
-        listed = _listed(tree, field)
+        listed = elements(tree, field)
         return {field: [one for one in listed if one != bundle_id]} if bundle_id in listed else {}
 
     def lift(tree: Mapping[str, Any]) -> dict[str, Any]:
         patch: dict[str, Any] = {}
-        for section, key in _places(tree, bundle_id):
+        for section, key in places_of(tree, bundle_id):
             held = tree[section]
             if isinstance(held, Mapping) and held[key].get("disabled") is True:
                 patch.setdefault(section, {})[key] = {"disabled": False}
@@ -97,7 +98,7 @@ def switch(files: Places, member: SetEntry, *, enabled: bool) -> bool:
     return changed
 
 
-def _places(tree: Mapping[str, Any], bundle_id: str) -> Iterator[tuple[str, str]]:
+def places_of(tree: Mapping[str, Any], bundle_id: str) -> Iterator[tuple[str, str]]:
     """Where in a file a server stands: its section, and its key or index there."""
     for section in SERVER_KEYS:
         held = tree.get(section)
@@ -111,8 +112,3 @@ def _places(tree: Mapping[str, Any], bundle_id: str) -> Iterator[tuple[str, str]
                 entry = read_entry(raw, "", Findings())
                 if entry is not None and entry.bundle_id == bundle_id:
                     yield section, str(index)
-
-
-def _listed(tree: Mapping[str, Any], field: str) -> list[Any]:
-    listed = tree.get(field, [])
-    return listed if isinstance(listed, list) else []

@@ -337,6 +337,16 @@ class TestGate:
         await files.world.until_listed("b__echo")
         assert await files.verdicts() == {"a": "DISABLED", "b": "ENABLED"}
 
+    @spec("R-FILE-9", "R-GATE-12")
+    async def test_an_answer_replaces_nothing_that_stands_where_an_array_belongs(self, files: Files) -> None:
+        files.declare("project", a=server())
+        files.settings("local", disabledMcpjsonServers={"other": "of mine"})
+        await files.start()
+        with pytest.raises(ConfigValidationError) as caught:
+            await files.answer("deny", "a")
+        assert (caught.value.code, caught.value.field) == ("corrupt_file", "disabledMcpjsonServers")
+        assert files.read("local") == {"disabledMcpjsonServers": {"other": "of mine"}}
+
     @spec("R-FILE-13")
     async def test_an_approval_that_another_scope_defeats_says_so(self, files: Files) -> None:
         files.declare("project", a=server())
@@ -481,6 +491,29 @@ class TestDeclaring:
         await files.world.until(
             lambda: files.world.plans.get("a", [])[-1:] and files.world.plans["a"][-1].command == "new"
         )
+
+    @spec("R-FILE-11", "R-MCP-7")
+    @pytest.mark.parametrize(
+        ("held", "after"),
+        [
+            ({"a": server("old")}, {"a": server("new")}),
+            (
+                [{"name": "b", **server()}, {"name": "a", **server("old")}],
+                [{"name": "b", **server()}, {"name": "a", **server("new")}],
+            ),
+        ],
+        ids=["object", "array"],
+    )
+    async def test_a_server_is_changed_where_a_whole_configuration_holds_it(
+        self, files: Files, held: Any, after: Any
+    ) -> None:
+        path = files.paths["user"][1]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"mcp_servers": held}))
+        await files.start()
+        result = await self.declare(files, {"name": "a", **server("new")}, "user")
+        assert (result.changed, result.effective) == (True, True)
+        assert self.mcp(files, "user") == {"mcp_servers": after}
 
     @spec("R-FILE-11")
     async def test_of_several_scopes_the_highest_writable_one_is_changed(self, files: Files) -> None:

@@ -1,0 +1,22 @@
+"""An array of ids in an intent file, of which one is added or taken out while all else in it stays (R-FILE-9). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ....wire.errors import ConfigValidationError
+
+
+def elements(tree: Mapping[str, Any], field: str) -> list[Any]:
+    """What an array holds; nothing where there is none.
+
+    Raises:
+        ConfigValidationError: Something else stands there, which a change must not take away (`corrupt_file`).
+    """
+    held = tree.get(field)
+    if held is None:
+        return []
+    if not isinstance(held, list):
+        raise ConfigValidationError(f"{field} is no array; mend it first", code="corrupt_file", field=field)
+    return list(held)
