@@ -19,7 +19,7 @@ from ..config.findings import Findings
 from ..files.intent import Intent, read_intent
 from ..server_set import Layer, Origin
 from .places import MANAGED_MCP, Places
-from .policy import PolicySettings, Source, chosen_source, first_filled, platform_sources
+from .policy import Source, chosen_source, first_filled, platform_sources
 from .settings import SettingsLayer, read_scope
 
 T = TypeVar("T", Layer, SettingsLayer)
@@ -85,16 +85,15 @@ class _Reader:
             self._layers.append(layer)
 
     def policy(self, sources: tuple[Source, ...]) -> None:
-        """The policy settings."""
-        chosen: PolicySettings = first_filled(sources)
+        """The policy settings: a layer for each part, so that what is wrong in one costs nothing of another."""
+        former = {layer.label: layer for layer in self._before.settings if layer.origin == "policy"}
+        chosen = first_filled(sources, former)
         self._findings.extend(chosen.findings)
         for finding in chosen.findings:
             self._losses.setdefault(finding.source or "policy", finding)
-        if chosen.values:
-            self._settings.append(self._checked("policy", chosen.label, chosen.values))
-        elif chosen.findings:
-            # Whoever lost the policy must not gain by it.
-            self._settings.extend(layer for layer in self._before.settings if layer.origin == "policy")
+        for part in chosen.parts:
+            layer = former[part.label] if part.findings else self._checked("policy", part.label, part.values)
+            self._settings.append(layer)
 
     def result(self) -> Ambient:
         """Everything read."""

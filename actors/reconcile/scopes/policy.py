@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import plistlib
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,36 +20,48 @@ from ..config.json_text import load
 from ..files.atomic import read_file
 from ..files.intent import read_intent
 from .places import MANAGED_DROP_INS, MANAGED_SETTINGS
-from .settings import merge_all
 
 MAC_PREFERENCES = Path("/Library/Managed Preferences/com.a2c.computer.plist")
 WINDOWS_KEY = r"SOFTWARE\Policies\A2CComputer\Settings"
 WINDOWS_VALUE = "Settings"
 
 
-class Source(msgspec.Struct, frozen=True):
-    """One place for policy settings; `read` gives what is there and what was wrong there."""
+class Part(msgspec.Struct, frozen=True):
+    """One whole of a source, such as a file: what it says unchecked, or why nobody understands it."""
 
     label: str
-    read: Callable[[], tuple[Mapping[str, Any], tuple[Finding, ...]]]
-
-
-class PolicySettings(msgspec.Struct, frozen=True):
-    """The settings that count, where they come from, and what was wrong with sources that were asked."""
-
-    label: str = "policy"
     values: Mapping[str, Any] = {}
     findings: tuple[Finding, ...] = ()
 
 
-def first_filled(sources: Iterable[Source]) -> PolicySettings:
-    """The first source that is not empty; one that fails is passed over with a finding."""
+class Source(msgspec.Struct, frozen=True):
+    """One place for policy settings; `read` gives its parts, lowest first."""
+
+    label: str
+    read: Callable[[], tuple[Part, ...]]
+
+
+class PolicySettings(msgspec.Struct, frozen=True):
+    """The parts that count, lowest first, and what was wrong with sources that were asked."""
+
+    parts: tuple[Part, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+def first_filled(sources: Iterable[Source], in_use: Collection[str] = ()) -> PolicySettings:
+    """The first source that is not empty; one that fails is passed over with a finding.
+
+    Args:
+        in_use: Labels of parts that counted until now. One of them that broke still counts: whoever lost the policy
+            must not gain by it (R-SEC-14).
+    """
     findings: list[Finding] = []
     for source in sources:
-        values, faults = source.read()
-        findings.extend(faults)
-        if values:
-            return PolicySettings(source.label, values, tuple(findings))
+        parts = source.read()
+        findings.extend(finding for part in parts for finding in part.findings)
+        counting = tuple(part for part in parts if part.values or (part.findings and part.label in in_use))
+        if counting:
+            return PolicySettings(counting, tuple(findings))
     return PolicySettings(findings=tuple(findings))
 
 
@@ -57,10 +69,10 @@ def platform_sources(managed: Path, platform: str = sys.platform) -> tuple[Sourc
     """The sources of this platform, strongest first. The remote endpoint is reserved: nothing is fetched for it."""
     files = managed_files(managed)
     if platform == "darwin":
-        return (Source(str(MAC_PREFERENCES), lambda: _read_preferences(MAC_PREFERENCES)), files)
+        return (Source(str(MAC_PREFERENCES), lambda: (_read_preferences(MAC_PREFERENCES),)), files)
     if platform == "win32":
         machine, user = (
-            Source(f"{hive}\\{WINDOWS_KEY}", lambda hive=hive: _read_registry(hive))  # type: ignore[misc]
+            Source(f"{hive}\\{WINDOWS_KEY}", lambda hive=hive: (_read_registry(hive),))  # type: ignore[misc]
             for hive in ("HKLM", "HKCU")
         )
         return (machine, files, user)
@@ -70,15 +82,8 @@ def platform_sources(managed: Path, platform: str = sys.platform) -> tuple[Sourc
 def managed_files(managed: Path) -> Source:
     """`managed-settings.json` with `managed-settings.d/*.json` over it, in lexical order."""
 
-    def read() -> tuple[Mapping[str, Any], tuple[Finding, ...]]:
-        values: list[Mapping[str, Any]] = []
-        findings: list[Finding] = []
-        for path in (managed / MANAGED_SETTINGS, *_drop_ins(managed / MANAGED_DROP_INS)):
-            try:
-                values.append(read_intent(path, "settings").tree)
-            except ConfigValidationError as error:
-                findings.extend(error.findings)
-        return merge_all(values), tuple(findings)
+    def read() -> tuple[Part, ...]:
+        return tuple(map(_read_file, (managed / MANAGED_SETTINGS, *_drop_ins(managed / MANAGED_DROP_INS))))
 
     return Source(str(managed / MANAGED_SETTINGS), read)
 
@@ -94,7 +99,7 @@ def chosen_source(policy_source: Any) -> tuple[tuple[Source, ...] | None, Path |
         managed = Path(policy_source)
         return (managed_files(managed),), managed
     give = policy_source if callable(policy_source) else lambda: policy_source
-    return (Source("policy_source", lambda: (dict(give() or {}), ())),), None
+    return (Source("policy_source", lambda: (Part("policy_source", dict(give() or {})),)),), None
 
 
 def _drop_ins(directory: Path) -> list[Path]:
@@ -104,26 +109,31 @@ def _drop_ins(directory: Path) -> list[Path]:
         return []
 
 
-def _read_preferences(path: Path) -> tuple[Mapping[str, Any], tuple[Finding, ...]]:
+def _read_file(path: Path) -> Part:
+    try:
+        return Part(str(path), read_intent(path, "settings").tree)
+    except ConfigValidationError as error:
+        return Part(str(path), findings=error.findings)
+
+
+def _read_preferences(path: Path) -> Part:
+    label = str(path)
     try:
         data = read_file(path)
-        tree = {} if data is None else plistlib.loads(data)
+        return _as_settings({} if data is None else plistlib.loads(data), label)
     except ConfigValidationError as error:
-        return {}, error.findings
+        return Part(label, findings=error.findings)
     except (plistlib.InvalidFileException, ValueError, IndexError, EOFError, SyntaxError):
-        return {}, (Finding("$", "is no property list", code="bad_plist", source=str(path)),)
-    return _as_settings(tree, str(path))
+        return Part(label, findings=(Finding("$", "is no property list", code="bad_plist", source=label),))
 
 
-def _read_registry(hive: str) -> tuple[Mapping[str, Any], tuple[Finding, ...]]:
+def _read_registry(hive: str) -> Part:
     label = f"{hive}\\{WINDOWS_KEY}"
     text = _registry_text(hive)
-    if text is None:
-        return {}, ()
     try:
-        return _as_settings(load(text, label), label)
+        return Part(label) if text is None else _as_settings(load(text, label), label)
     except ConfigValidationError as error:
-        return {}, error.findings
+        return Part(label, findings=error.findings)
 
 
 def _registry_text(hive: str) -> str | None:
@@ -140,7 +150,7 @@ def _registry_text(hive: str) -> str | None:
     return None
 
 
-def _as_settings(tree: object, label: str) -> tuple[Mapping[str, Any], tuple[Finding, ...]]:
+def _as_settings(tree: object, label: str) -> Part:
     if isinstance(tree, Mapping):
-        return tree, ()
-    return {}, (Finding("$", "must be an object", code="bad_shape", source=label),)
+        return Part(label, tree)
+    return Part(label, findings=(Finding("$", "must be an object", code="bad_shape", source=label),))

@@ -15,7 +15,8 @@ from smcp_runtime.actors.reconcile.config.options import RuntimeOptions
 from smcp_runtime.actors.reconcile.scopes import policy
 from smcp_runtime.actors.reconcile.scopes.ambient import Ambient, load_ambient
 from smcp_runtime.actors.reconcile.scopes.places import Places, places_of
-from smcp_runtime.actors.reconcile.scopes.policy import PolicySettings, Source, first_filled, managed_files
+from smcp_runtime.actors.reconcile.scopes.policy import Part, PolicySettings, Source, first_filled
+from smcp_runtime.actors.reconcile.scopes.settings import merge
 
 spec = pytest.mark.spec
 ECHO = {"type": "stdio", "server_parameters": {"command": "echo"}}
@@ -173,10 +174,10 @@ class TestPolicy:
     @spec("R-SCOPE-9")
     def test_the_first_source_that_says_anything_counts_alone(self) -> None:
         def source(label: str, values: dict[str, Any]) -> Source:
-            return Source(label, lambda: (values, ()))
+            return Source(label, lambda: (Part(label, values),))
 
         sources = [source("empty", {}), source("first", {"a": 1}), source("second", {"a": 2, "b": 2})]
-        assert first_filled(sources) == PolicySettings("first", {"a": 1})
+        assert first_filled(sources) == PolicySettings((Part("first", {"a": 1}),))
 
     @spec("R-SCOPE-9")
     def test_drop_ins_lie_over_the_base_in_lexical_order(self, world: World) -> None:
@@ -184,9 +185,52 @@ class TestPolicy:
         world.write(world.managed / "managed-settings.d" / "20.json", {"landingRoot": "/20"})
         world.write(world.managed / "managed-settings.d" / "10.json", {"landingRoot": "/10", "deniedMcpServers": ["b"]})
         world.write(world.managed / "managed-settings.d" / "99.txt", {"landingRoot": "/no"})
-        values, findings = managed_files(world.managed).read()
-        assert values == {"landingRoot": "/20", "deniedMcpServers": ["a", "b"]}
-        assert findings == ()
+        ambient = world.load()
+        assert merge(ambient.settings).merged == {"landingRoot": "/20", "deniedMcpServers": ["a", "b"]}
+        assert ambient.findings == ()
+
+    @spec("R-SCOPE-9", "R-SCOPE-13")
+    def test_a_drop_in_that_is_wrong_about_a_field_takes_nothing_from_the_base(self, world: World) -> None:
+        world.write(world.managed / "managed-settings.json", {"deniedMcpServers": ["a"], "allowedMcpServers": ["b"]})
+        wrong = {"deniedMcpServers": "b", "allowedMcpServers": None, "landingRoot": "/10"}
+        drop_in = world.write(world.managed / "managed-settings.d" / "10.json", wrong)
+        ambient = world.load()
+        assert merge(ambient.settings).merged == {
+            "deniedMcpServers": ["a"],
+            "allowedMcpServers": ["b"],
+            "landingRoot": "/10",
+        }
+        assert [(finding.source, finding.field) for finding in ambient.findings] == [(str(drop_in), "deniedMcpServers")]
+
+    @spec("R-SEC-14", "F-66")
+    @pytest.mark.parametrize("broken", ["managed-settings.json", "managed-settings.d/10.json"])
+    def test_of_several_files_the_one_that_breaks_counts_as_it_was(self, world: World, broken: str) -> None:
+        files = ("managed-settings.json", "managed-settings.d/10.json", "managed-settings.d/20.json")
+        for name in files:
+            world.write(world.managed / name, {"deniedMcpServers": ["a"], "blockedMarketplaces": ["m"]})
+        world.write(world.managed / broken, {"deniedMcpServers": ["b"]})
+        good = world.load()
+        world.write(world.managed / broken, b"{")
+        world.write(world.managed / "managed-settings.d/20.json", {"deniedMcpServers": ["c"]})
+        for _ in range(2):
+            good = world.load(good)
+            assert set(merge(good.settings).names("deniedMcpServers")) == {"a", "b", "c"}
+            assert set(good.losses) == {str(world.managed / broken)}
+        (world.managed / broken).unlink()
+        assert set(merge(world.load(good).settings).names("deniedMcpServers")) == {"a", "c"}
+
+    @spec("R-SEC-14", "F-66")
+    def test_a_source_that_breaks_while_it_is_in_use_makes_way_for_none_below(
+        self, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        preferences = tmp_path / "com.a2c.computer.plist"
+        monkeypatch.setattr(policy, "MAC_PREFERENCES", preferences)
+        world.write(world.managed / "managed-settings.json", {"landingRoot": "/file"})
+        sources = policy.platform_sources(world.managed, "darwin")
+        preferences.write_bytes(b"no list")
+        chosen = first_filled(sources, in_use={str(preferences)})
+        assert [part.label for part in chosen.parts] == [str(preferences)]
+        assert [finding.code for finding in chosen.findings] == ["bad_plist"]
 
     @spec("R-SCOPE-9")
     def test_a_source_that_fails_is_passed_over_with_a_finding(self, world: World) -> None:
@@ -205,10 +249,10 @@ class TestPolicy:
         world.write(world.managed / "managed-settings.json", {"landingRoot": "/file"})
         preferences.write_bytes(plistlib.dumps({"landingRoot": "/mdm"}))
         chosen = first_filled(policy.platform_sources(world.managed, "darwin"))
-        assert (chosen.label, chosen.values) == (str(preferences), {"landingRoot": "/mdm"})
+        assert chosen.parts == (Part(str(preferences), {"landingRoot": "/mdm"}),)
         preferences.write_bytes(b"no list")
         chosen = first_filled(policy.platform_sources(world.managed, "darwin"))
-        assert chosen.values == {"landingRoot": "/file"}
+        assert [part.values for part in chosen.parts] == [{"landingRoot": "/file"}]
         assert [finding.code for finding in chosen.findings] == ["bad_plist"]
 
     @spec("R-SCOPE-9")
