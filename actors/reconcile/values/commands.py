@@ -1,7 +1,7 @@
 """Command inputs: the output of a command, run once for each start that refers to it (R-INPUT-4, R-SEC-12).
 
 The command sees the safe environment only, gets `LIMIT` seconds and says nothing but its
-standard output; what it printed is a secret to everybody else.
+standard output; what it printed is a secret to everybody else. Nothing of its process group outlives it.
 """
 
 from __future__ import annotations
@@ -78,9 +78,8 @@ class CommandSource:
             status = await process.wait()
         finally:
             with anyio.CancelScope(shield=True):
-                if process.returncode is None:
-                    _kill_group(process)
-                    await process.wait()
+                _kill_group(process)
+                await process.wait()
                 await process.aclose()
         if status != 0:
             raise SourceFailed(f"its command ended with status {status}")
@@ -101,9 +100,22 @@ async def _read(process: Process) -> bytes:
 
 
 def _kill_group(process: Process) -> None:
-    """Ends the shell and all it started; a group that is gone already is fine."""
+    """Ends the shell and all it started, even when it ended before them; a group that is gone already is fine."""
     with suppress(ProcessLookupError, PermissionError):
         if _IS_WINDOWS:
             process.kill()
-        else:
+        elif process.returncode is None or not _exists(process.pid):
             os.killpg(process.pid, signal.SIGKILL)
+
+
+def _exists(pid: int) -> bool:
+    """Whether a process has this number.
+
+    No new process gets the number of a group that has members. So one with the number of a shell that ended means that
+    nothing of its group is left, and that the group of this number is somebody else's.
+    """
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -322,6 +322,25 @@ class TestCommands:
         pid = int((world.root / "pid").read_text())
         await until(lambda: not _is_alive(pid))
 
+    @spec("R-SEC-12", "DEC-8")
+    async def test_a_shell_that_ends_by_itself_leaves_nothing_running(self, world: World) -> None:
+        pid = await world.value(definition("command", command="sleep 1000 > /dev/null & echo $!"))
+        assert isinstance(pid, str)
+        await until(lambda: not _is_alive(int(pid)))
+
+    @spec("R-INPUT-4", "R-SEC-12", "DEC-8")
+    async def test_what_holds_the_output_of_a_shell_that_ended_is_ended_with_the_wait(self, world: World) -> None:
+        made = definition("command", command="sleep 1000 & echo $$ $! > new; mv new pids")
+        source, pids = CommandSource(str(world.root), os.environ), world.root / "pids"
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(resolve, ["i"], {"i": made}, {}, Chain(after=[source]), ResolveFor("b"))
+            await until(pids.exists)
+            shell, held = map(int, pids.read_text().split())
+            await until(lambda: not _is_alive(shell))
+            assert _is_alive(held)
+            tasks.cancel_scope.cancel()
+        await until(lambda: not _is_alive(held))
+
     @spec("R-INPUT-19", "R-INPUT-20")
     async def test_it_runs_once_for_each_resolution_and_nothing_is_kept(self, world: World) -> None:
         made = definition("command", command="echo x >> runs; wc -l < runs")
