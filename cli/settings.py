@@ -88,14 +88,33 @@ async def _values(work: Work, scope: str) -> dict[str, Any]:
 
 
 def _edited(path: Path) -> bool:
-    """Opens a file in the editor of the user; whether that ended well."""
+    """Opens a file in the editor of the user; whether that ended well.
+
+    Raises:
+        StartupError: There is no such editor.
+    """
+    from ..wire.errors import StartupError  # noqa: PLC0415 - heavier than all that `--help` needs
+
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    return subprocess.run([*shlex.split(editor), str(path)], check=False).returncode == 0
+    editor = (os.environ.get("VISUAL") or os.environ.get("EDITOR") or "").strip() or "vi"
+    try:
+        return subprocess.run([*shlex.split(editor), str(path)], check=False).returncode == 0
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        told = f"the editor {editor} cannot be started: {reason}"
+        raise StartupError(told, code="editor_failed", retry_hint="name another in VISUAL or EDITOR") from None
 
 
 def _path(key: str) -> tuple[str, ...]:
-    return tuple(key.split("."))
+    """The names of a key, from the outermost field inwards.
+
+    Raises:
+        typer.BadParameter: One of them is empty.
+    """
+    names = tuple(key.split("."))
+    if not all(names):
+        raise typer.BadParameter(f"a name is missing in {key!r}", param_hint="KEY")
+    return names
 
 
 def _patch(key: str, text: str) -> dict[str, Any]:

@@ -206,12 +206,30 @@ class TestSettings:
         peer = user.run("settings", *words)
         assert (peer.status, user.settings.exists()) == (status, False)
 
+    @spec("R-CLI-1")
+    @pytest.mark.parametrize("key", ["", ".", "a..b", ".a", "a."])
+    def test_a_path_with_a_name_missing_is_wrong_usage_and_writes_nothing(self, user: User, key: str) -> None:
+        peer = user.run("settings", "set", key, "1")
+        assert (peer.status, user.settings.exists()) == (2, False)
+        assert repr(key) in "\n".join(peer.errors)
+
     def test_the_editor_of_the_user_opens_the_file(self, user: User, tmp_path: Path) -> None:
         editor = tmp_path / "editor"
         editor.write_text('#!/bin/sh\necho \'{"landingRoot": "/edited"}\' > "$1"\n')
         editor.chmod(0o755)
         assert user.run("settings", "edit", EDITOR=str(editor), VISUAL="").status == 0
         assert user.said("settings", "get", "landingRoot") == "/edited"
+
+    @spec("R-CLI-1")
+    @pytest.mark.parametrize(
+        ("editor", "why"), [("/nonexistent/ed", "No such file"), ("ed 'x", "No closing quotation")]
+    )
+    def test_an_editor_that_cannot_be_started_is_named_and_is_no_defect(
+        self, user: User, editor: str, why: str
+    ) -> None:
+        peer = user.run("settings", "edit", EDITOR=editor, VISUAL="")
+        assert peer.status == 1
+        assert peer.errors[0].startswith(f"error editor_failed: the editor {editor} cannot be started: {why}")
 
 
 class Terminal:
