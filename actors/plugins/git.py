@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ...wire.errors import AuthError, ConfigValidationError, NetworkError, SmcpError, StartupError
 from ..reconcile.config.masking import mask_url
-from .git_urls import is_git_url, is_ref, is_sha, over_https, protocols_of, without_password
+from .git_urls import is_git_url, is_ref, is_sha, over_https, protocols_of, without_credentials
 from .transfer import Transfer
 from .trees import MAX_BYTES, size_of
 
@@ -225,8 +225,14 @@ class Git:
         Args:
             growing: The directory whose size is watched.
         """
-        shown, named = without_password(url)
+        shown, (*others, last) = without_credentials(url)
         words = [shown if word == url else word for word in words]
+        for named in others:
+            with suppress(AuthError):
+                return self._run_as(named, words, growing, url)
+        return self._run_as(last, words, growing, url)
+
+    def _run_as(self, named: Mapping[str, str], words: Sequence[str], growing: Path | None, url: str) -> str:
         command = ["git", *(word for setting in _SETTINGS for word in ("-c", setting)), *words]
         with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as complaints:
             try:

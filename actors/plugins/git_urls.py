@@ -18,6 +18,7 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*)(?:/[A-Za-z0-9](?:[A-Za
 _REF = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]*")
 _SHA = re.compile(r"[0-9a-f]{40}")
 
+_WEB = ("http", "https")
 _SPOKEN = {"file": "file", "https": "https:ssh", "http": "http:https:ssh", "git": "git:https:ssh", "ssh": "ssh:https"}
 
 
@@ -83,26 +84,37 @@ def is_of_this_machine(url: str) -> bool:
     return local_path(url) is not None or (is_loopback(scp["host"]) if scp is not None else is_loopback_url(url))
 
 
-def holds_password(url: str) -> bool:
-    """Whether a url names a user and a password."""
+def holds_credentials(url: str) -> bool:
+    """Whether a url holds what may be a secret: a password, or over http any user, as hosts take a token for one."""
     match = _SCHEME.fullmatch(url)
-    return match is not None and ":" in match["rest"].partition("/")[0].rpartition("@")[0]
+    if match is None:
+        return False
+    user = match["rest"].partition("/")[0].rpartition("@")[0]
+    return bool(user) if match["scheme"] in _WEB else ":" in user
 
 
-def without_password(url: str) -> tuple[str, dict[str, str]]:
-    """A url that anybody may see in a list of processes, and what git needs in its environment in place of the rest."""
-    parts = urlsplit(url) if holds_password(url) else None
-    if parts is None or parts.scheme not in ("http", "https"):
-        return url, {}
+def without_credentials(url: str) -> tuple[str, tuple[dict[str, str], ...]]:
+    """A url that anybody may see in a list of processes, and what git needs in its environment in place of the rest.
+
+    Returns:
+        The url, and one environment for each way to log in, to be tried in that order. A user alone may be a name,
+        whose password a credential helper knows, or else a token, which is sent with no password.
+    """
+    parts = urlsplit(url) if holds_credentials(url) else None
+    if parts is None or parts.scheme not in _WEB:
+        return url, ({},)
     host = parts.netloc.rpartition("@")[2]
-    user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-    header = f"Authorization: Basic {base64.b64encode(user.encode()).decode()}"
-    named = {
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": f"http.{parts.scheme}://{host}/.extraHeader",  # for no other place a redirect may lead to
-        "GIT_CONFIG_VALUE_0": header,
-    }
-    return parts._replace(netloc=host).geturl(), named
+    here = f"{parts.scheme}://{host}"  # for no other place a redirect may lead to
+    user = unquote(parts.username or "")
+    pair = base64.b64encode(f"{user}:{unquote(parts.password or '')}".encode()).decode()
+    ways = [_configured(f"http.{here}/.extraHeader", f"Authorization: Basic {pair}")]
+    if parts.password is None and user.isprintable():  # as the value of a setting and of a helper's line
+        ways.insert(0, _configured(f"credential.{here}.username", user))
+    return parts._replace(netloc=host).geturl(), tuple(ways)
+
+
+def _configured(key: str, value: str) -> dict[str, str]:
+    return {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": key, "GIT_CONFIG_VALUE_0": value}
 
 
 def protocols_of(url: str) -> str:

@@ -21,7 +21,7 @@ from ..reconcile.scopes.places import WRITABLE
 from ..reconcile.scopes.settings import Settings
 from .bundle import Bundle
 from .catalogs import check_source, declarations, reconcile_catalogs
-from .git_urls import expanded, holds_password, is_git_url
+from .git_urls import expanded, holds_credentials, is_git_url
 from .ids import PluginId, check_marketplace_name
 from .ledger import Ledger, Record, change_knowns, change_ledger, read_ledger
 from .materialise import entry_of, materialise, other_versions
@@ -201,8 +201,11 @@ def add_marketplace(
     before, source = settings(), expanded(url)
     if not is_git_url(source):
         raise ConfigValidationError("that is no git url this runtime fetches from", code="bad_git_url", field="url")
-    if holds_password(source):
-        reason = "a url in settings may hold no password; git asks your credential helper or ssh key by itself"
+    if holds_credentials(source):
+        reason = (
+            "a url in settings may hold no password, and over http no user, which may be a token; "
+            "git asks your credential helper or ssh key by itself"
+        )
         raise ConfigValidationError(reason, code="secret_in_url", field="url")
     wanted = check_marketplace_name(name or name_of(source))
     if wanted in before.names("blockedMarketplaces"):

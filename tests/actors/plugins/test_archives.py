@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
+import os
 import ssl
 import stat
 import tarfile
@@ -336,6 +338,37 @@ async def test_git_sends_the_password_of_a_url_without_having_it_in_its_words(ho
     assert header == "Basic bWU6czNjcmV0"
     assert "x.git" in commands
     assert "s3cret" not in commands
+
+
+@pytest.mark.anyio
+@spec("R-SEC-1", "R-SEC-12")
+@pytest.mark.parametrize(
+    ("known", "tried"),
+    [
+        ("", ["", "s3cret:"]),
+        ('[credential]\n\thelper = "!echo password=pw #"\n', ["", "s3cret:pw", "s3cret:"]),
+    ],
+)
+async def test_git_sends_the_user_of_a_url_with_the_password_a_helper_knows_or_as_a_token(
+    home: Home, host: ArchiveHost, known: str, tried: list[str]
+) -> None:
+    sent: list[str] = []
+    commands: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        commands.extend(" ".join(process.cmdline()) for process in psutil.Process().children(recursive=True))
+        sent.append(base64.b64decode(request.headers.get("authorization", "").removeprefix("Basic ")).decode())
+        return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="x"'})
+
+    host.answers["/x.git/info/refs"] = answer
+    (home.root / ".gitconfig").write_text(known)
+    git = Git({"HOME": str(home.root), "PATH": os.environ["PATH"]}, 20.0)
+    home.site = msgspec.structs.replace(home.site, git=git)
+    lost = (await boot(home, host.url.replace("http://", "http://s3cret@") + "/x.git")).losses["marketplace", "acme"]
+    assert (lost.category, "s3cret" in lost.reason) == ("auth", False)
+    assert list(dict.fromkeys(sent)) == tried
+    assert any("x.git" in command for command in commands)
+    assert not any("s3cret" in command for command in commands)
 
 
 @pytest.mark.anyio

@@ -242,9 +242,12 @@ def test_an_executable_url_is_refused_before_git_is_asked(home: Home, url: str) 
 
 
 @spec("R-SEC-2")
-def test_a_url_with_a_password_is_not_put_into_settings(home: Home) -> None:
+@pytest.mark.parametrize("user", ["me:s3cret", "ghp_s3cret", "s3cret:x-oauth-basic"])
+@pytest.mark.parametrize("path", ["x.git", "x.zip"])
+def test_a_url_with_a_password_or_a_token_is_not_put_into_settings(home: Home, user: str, path: str) -> None:
+    url = f"https://{user}@git.example/{path}"
     with pytest.raises(ConfigValidationError) as caught:
-        operations.add_marketplace(home.site, home.settings, "https://me:s3cret@git.example/x.git", "acme", trust=True)
+        operations.add_marketplace(home.site, home.settings, url, "acme", trust=True, fetch=False)
     assert caught.value.code == "secret_in_url"
     assert "s3cret" not in str(caught.value)
     assert home.said() == {}

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from smcp_runtime.actors.plugins.containment import path_fault
-from smcp_runtime.actors.plugins.git_urls import expanded, is_git_url, over_https, protocols_of, without_password
+from smcp_runtime.actors.plugins.git_urls import (
+    expanded,
+    holds_credentials,
+    is_git_url,
+    over_https,
+    protocols_of,
+    without_credentials,
+)
 from smcp_runtime.actors.plugins.ids import PluginId, check_marketplace_name, parse_plugin_id
 from smcp_runtime.actors.plugins.manifest import (
     Entry,
@@ -373,9 +380,41 @@ def test_git_speaks_no_protocol_that_a_url_does_not_call_for(url: str, spoken: s
 
 @spec("R-SEC-12")
 def test_a_password_in_a_url_is_in_no_list_of_processes_and_goes_to_its_host_alone() -> None:
-    shown, named = without_password("https://me:s3%2Fcret@git.example:8443/x.git")
+    shown, (named,) = without_credentials("https://me:s3%2Fcret@git.example:8443/x.git")
     assert shown == "https://git.example:8443/x.git"
     assert named["GIT_CONFIG_KEY_0"] == "http.https://git.example:8443/.extraHeader"
     assert base64.b64decode(named["GIT_CONFIG_VALUE_0"].rpartition(" ")[2]) == b"me:s3/cret"
-    for url in ("https://git.example/x.git", "https://me@git.example/x.git", "git@git.example:x.git"):
-        assert without_password(url) == (url, {})
+    for url in ("https://git.example/x.git", "ssh://git@git.example/x.git", "git@git.example:x.git"):
+        assert without_credentials(url) == (url, ({},))
+
+
+@spec("R-SEC-1", "R-SEC-12")
+def test_a_user_alone_is_first_a_name_and_then_a_token_and_in_no_list_of_processes() -> None:
+    shown, (name, token) = without_credentials("https://t%2Fk@git.example/x.git")
+    assert shown == "https://git.example/x.git"
+    assert (name["GIT_CONFIG_KEY_0"], name["GIT_CONFIG_VALUE_0"]) == ("credential.https://git.example.username", "t/k")
+    assert base64.b64decode(token["GIT_CONFIG_VALUE_0"].rpartition(" ")[2]) == b"t/k:"
+    for url in ("https://t%00k@git.example/x.git", "https://t%0Ak@git.example/x.git"):
+        shown, (token,) = without_credentials(url)
+        assert shown == "https://git.example/x.git"
+        assert token["GIT_CONFIG_KEY_0"] == "http.https://git.example/.extraHeader"
+
+
+@spec("R-SEC-2")
+@pytest.mark.parametrize(
+    ("url", "holds"),
+    [
+        ("https://ghp_token@h/x", True),
+        ("http://me@h/x", True),
+        ("https://me:@h/x", True),
+        ("https://me:pw@h/x", True),
+        ("ssh://me:pw@h/x", True),
+        ("ssh://git@h/x", False),
+        ("git@h:x", False),
+        ("https://h:8443/x@1", False),
+        ("https://@h/x", False),
+        ("file:///srv/a:b@c", False),
+    ],
+)
+def test_over_http_a_user_alone_is_a_credential_and_elsewhere_a_password_is(url: str, holds: bool) -> None:
+    assert holds_credentials(url) is holds
