@@ -1,8 +1,8 @@
 """DesktopActor: answers `client:get_desktop` from windows that subscriptions keep fresh.
 
 The set of windows comes from commits and never waits. Contents that are not kept are
-read with bounded parallelism; a server that let a read time out delays one answer and is
-then tried in the background (DEC-23).
+read with bounded parallelism; a server that let a read time out delays one answer, and
+its windows are then read in the background until all of them answer (DEC-23).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 
 from ...wire.codec import Attachment
 from ...wire.envelope import Address
-from ...wire.errors import DeadlineExceeded, SmcpError
+from ...wire.errors import BusError, DeadlineExceeded, SmcpError
 from ...wire.messages.channels import RELIST_EVERY, ResourceSlice, ResourcesRead, SliceChanged
 from ...wire.messages.desktop import ApplyDesktop, Desktop, GetDesktop
 from ...wire.messages.mcp import ReadResource, ResourceUpdated, WatchResources
@@ -53,6 +53,13 @@ class DesktopSettings(msgspec.Struct, frozen=True):
     retry_interval: float = 30.0
     rebuild_wait: float = 5.0
     budget: int = ACK_BUDGET - ENVELOPE_ROOM
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """How a read ended: whether the server answered in time, be it with an error, and the contents if it sent some."""
+
+    answered: bool
+    contents: object | None = None
 
 
 class DesktopActor(Actor):
@@ -168,7 +175,7 @@ class DesktopActor(Actor):
         Servers take turns, so that one with many windows that hang does not keep another's from being read (C-SEC-4).
         """
         fresh: dict[Place, object] = {}
-        missing = [window for window in wanted if (window.bundle_id, window.uri) not in self._contents.known]
+        missing = self._missing(wanted)
         waiting = iter(in_turn(missing))
 
         async def read() -> None:
@@ -176,9 +183,9 @@ class DesktopActor(Actor):
                 async with self._reads:
                     if self._contents.is_suspect(window.bundle_id):
                         continue  # found out while this one waited for its turn
-                    contents = await self._read(window)
-                if contents is not None:
-                    fresh[window.bundle_id, window.uri] = contents
+                    reading = await self._read(window)
+                if reading.contents is not None:
+                    fresh[window.bundle_id, window.uri] = reading.contents
 
         with anyio.move_on_after(self._settings.answer_timeout) as limit:
             async with anyio.create_task_group() as tasks:
@@ -189,7 +196,10 @@ class DesktopActor(Actor):
             logger.warning("the desktop was assembled without windows that took too long")
         return fresh
 
-    async def _read(self, window: Window) -> object | None:
+    def _missing(self, windows: Sequence[Window]) -> list[Window]:
+        return [window for window in windows if (window.bundle_id, window.uri) not in self._contents.known]
+
+    async def _read(self, window: Window) -> Reading:
         place = (window.bundle_id, window.uri)
         stamp = self._contents.stamp(place)
         ask = ReadResource(window.uri, self._settings.read_timeout)
@@ -200,22 +210,38 @@ class DesktopActor(Actor):
             logger.warning("%s: a window could not be read: %s", window.bundle_id, error.code)
             timed_out = isinstance(error, DeadlineExceeded) or error.code == "timeout"
             if timed_out and self._contents.suspect(window.bundle_id):
-                self.tasks.start_soon(self._try_again, window, self._contents.session(window.bundle_id))
-            return None
+                self.tasks.start_soon(self._try_again, window.bundle_id, self._contents.session(window.bundle_id))
+            return Reading(answered=not timed_out and not isinstance(error, BusError))
         contents: object = msgspec.json.decode(reply.contents.data)
         if odd := oddity(contents):
             logger.warning("%s: window %.64s: %s", window.bundle_id, window.host, odd)
         self._contents.keep(place, stamp, contents)
-        return contents
+        return Reading(answered=True, contents=contents)
 
-    async def _try_again(self, window: Window, session: int | None) -> None:
+    async def _try_again(self, bundle_id: str, session: int | None) -> None:
         """Tries a server that answers do not wait for any more, until it answers or its session ends (DEC-23)."""
-        while self._contents.is_suspect(window.bundle_id) and self._contents.session(window.bundle_id) == session:
+        while True:
             await anyio.sleep(self._settings.retry_interval)
-            if await self._read(window) is not None:
-                self._contents.trust(window.bundle_id)
+            if not self._contents.is_suspect(bundle_id) or self._contents.session(bundle_id) != session:
+                return
+            if await self._try(bundle_id):
                 self._rendered.clear()
                 self.publish(SliceChanged("desktop"))
+
+    async def _try(self, bundle_id: str) -> bool:
+        """Reads what is missing of a server as it is listed now; whether an answer can show more than before.
+
+        All of it, since one window that hangs for good must not hide the others: what answers is kept. Answers wait for
+        the server again when nothing of it hangs; an error in time is as good a sign of that as contents.
+        """
+        listed = [window for window in self._windows if window.bundle_id == bundle_id]
+        missing = self._missing(listed)
+        # One at a time, and outside the limit of the answers: they must not wait for a server that hangs (C-SEC-4).
+        tried = [(window, await self._read(window)) for window in missing or listed[:1]]
+        if tried and all(reading.answered for _window, reading in tried):
+            self._contents.trust(bundle_id)
+            return bool(missing) and any(reading.contents is not None for _window, reading in tried)
+        return len(self._missing(missing)) < len(missing)
 
 
 def _mcp(bundle_id: str) -> Address:

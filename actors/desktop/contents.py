@@ -75,7 +75,7 @@ class Contents:
         return True
 
     def trust(self, bundle_id: str) -> None:
-        """A background try succeeded."""
+        """A background try succeeded: everything that was read of it answered."""
         self._suspects.discard(bundle_id)
 
     def is_suspect(self, bundle_id: str) -> bool:

@@ -338,6 +338,55 @@ async def test_a_hanging_server_delays_one_answer_and_returns_after_a_background
     assert await stage.get() == ["window://bad/w\n\nB", "window://good/w\n\nG"]
 
 
+@pytest.mark.spec("DEC-23", "C-DESK-9")
+async def test_a_window_that_hung_hides_no_other_once_it_has_left_the_listing(stage: Stage) -> None:
+    server = await stage.server("s", bad="B", good="G")
+    server.hangs = {"window://s/bad"}
+    await stage.commit()
+    await stage.watched()
+    assert await stage.get() == ["window://s/good\n\nG"]
+    del server.texts["window://s/bad"]
+    server.texts["window://s/new"] = "N"
+    with Observer(stage.bus, SliceChanged) as facts:
+        await stage.commit()
+        await stage.watched()
+        with anyio.fail_after(5):
+            await anext(facts)
+    assert await stage.get() == ["window://s/good\n\nG", "window://s/new\n\nN"]
+
+
+@pytest.mark.spec("DEC-23", "C-DESK-9")
+async def test_a_window_that_hung_hides_no_other_once_it_answers_with_an_error(stage: Stage) -> None:
+    server = await stage.server("s", bad="B", good="G")
+    server.unsubscribable = {"window://s/good"}
+    server.hangs = {"window://s/bad"}
+    await stage.commit()
+    await stage.watched()
+    assert await stage.get() == ["window://s/good\n\nG"]
+    assert await stage.get() == [], "the server is waited for again before it has answered"
+    server.fails = {"window://s/bad"}
+    with Observer(stage.bus, SliceChanged) as facts:
+        server.hangs = set()
+        with anyio.fail_after(5):
+            await anext(facts)
+    assert await stage.get() == ["window://s/good\n\nG"]
+
+
+@pytest.mark.spec("DEC-23", "C-DESK-9", "C-DESK-27")
+async def test_a_window_that_hangs_for_good_hides_no_other_that_changes_meanwhile(stage: Stage) -> None:
+    server = await stage.server("s", bad="B", good="old")
+    server.hangs = {"window://s/bad"}
+    await stage.commit()
+    await stage.watched()
+    assert await stage.get() == ["window://s/good\n\nold"]
+    server.texts["window://s/good"] = "new"
+    stage.bus.publish(ResourceUpdated("s", "window://s/good"))
+    with anyio.fail_after(5):
+        while await stage.get() != ["window://s/good\n\nnew"]:  # noqa: ASYNC110
+            await anyio.sleep(0.01)
+    assert server.reads["window://s/good"] == 2, "it is kept as if nothing hung beside it"
+
+
 @pytest.mark.spec("C-DESK-11", "C-SEC-6", "F-03")
 async def test_subscribing_and_reading_cause_no_update(stage: Stage) -> None:
     await stage.server("s", a="A")
