@@ -68,7 +68,7 @@ def put_back(
                 unresolved.append("structured content that was fetched is not JSON")
             else:
                 content[index] = None
-        elif _uri(item).startswith(_TEXT_URI) and _complete_text(content, data):
+        elif _uri(item).startswith(_TEXT_URI) and _complete_text(content, data, _noted_hash(item)):
             content[index] = None
         else:
             content[index] = _filled(item, data)
@@ -80,8 +80,11 @@ def put_back(
     )
 
 
-def _complete_text(content: list[dict[str, Any] | None], data: bytes) -> bool:
-    """Puts a complete text in place of the beginning that was left of it."""
+def _complete_text(content: list[dict[str, Any] | None], data: bytes, sha256: str | None) -> bool:
+    """Puts a complete text in place of the beginning that was left of it.
+
+    Texts may begin alike, so an item that names the hash of its whole takes no other. A Computer need not name it.
+    """
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -91,7 +94,7 @@ def _complete_text(content: list[dict[str, Any] | None], data: bytes) -> bool:
         if item is None or not holder or not _marked(item, "a2c_truncated"):
             continue
         kept = holder.get("text")
-        if isinstance(kept, str) and text.startswith(kept):
+        if isinstance(kept, str) and text.startswith(kept) and _noted_hash(item) in (None, sha256):
             whole = {**holder, "text": text}
             content[index] = _unmarked(whole if holder is item else {**item, "resource": whole})
             return True
@@ -122,6 +125,12 @@ def _others(meta: Mapping[str, Any]) -> dict[str, Any]:
 def _marked(item: Mapping[str, Any], mark: str) -> bool:
     places: Iterable[Any] = (item.get("_meta"), (item.get("resource") or {}).get("_meta"))
     return any(isinstance(meta, Mapping) and meta.get(mark) is True for meta in places)
+
+
+def _noted_hash(item: Mapping[str, Any]) -> str | None:
+    meta = item.get("_meta")
+    sha256 = meta.get("a2c_sha256") if isinstance(meta, Mapping) else None
+    return sha256 if isinstance(sha256, str) else None
 
 
 def _uri(item: Mapping[str, Any]) -> str:

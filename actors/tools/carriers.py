@@ -69,10 +69,13 @@ def moved(item: dict[str, Any], carrier: Carrier, ticket: BlobTicket) -> dict[st
     return _with_meta(_replaced(item, carrier, ""), keys(ticket))
 
 
-def shortened(item: dict[str, Any], carrier: Carrier, keep: int) -> dict[str, Any]:
-    """The item with the first `keep` bytes of its text, cut between code points. Spec: C-BLOB-27."""
+def shortened(item: dict[str, Any], carrier: Carrier, keep: int, ticket: BlobTicket) -> dict[str, Any]:
+    """The item with the first `keep` bytes of its text, cut between code points. Spec: C-BLOB-27.
+
+    It names the hash of the whole, since several texts may begin alike.
+    """
     head = carrier.payload(item).encode()[:keep].decode(errors="ignore")
-    return _with_meta(_replaced(item, carrier, head), {"a2c_truncated": True})
+    return _with_meta(_replaced(item, carrier, head), {"a2c_truncated": True, "a2c_sha256": ticket.sha256})
 
 
 def appended(scheme: str, mime_type: str, ticket: BlobTicket, **marks: bool) -> dict[str, Any]:

@@ -169,7 +169,7 @@ class _Draft:
     async def _shorten(self, position: int, carrier: Carrier) -> None:
         item = self._items[position]
         ticket = await self._kept(carrier.payload(item).encode(), "text/plain; charset=utf-8")
-        self._replace(position, shortened(item, carrier, self._limits.kept_text))
+        self._replace(position, shortened(item, carrier, self._limits.kept_text, ticket))
         self._append(appended("a2c-text", "text/plain; charset=utf-8", ticket))
 
     async def _kept(self, data: bytes, mime_type: str) -> BlobTicket:

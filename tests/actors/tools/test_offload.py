@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smcp_runtime.actors.tools.offload import OffloadLimits, offload
+from smcp_runtime.agent.tool_blobs import handles, put_back
+from smcp_runtime.agent.tool_result import CallToolResult
 from smcp_runtime.wire.errors import StartupError
 from smcp_runtime.wire.messages.blobs import BlobTicket
 from smcp_runtime.wire.results import seal
@@ -166,7 +168,10 @@ async def test_then_long_texts_are_shortened_with_the_whole_behind_a_handle() ->
     assert short == text(5)
     assert cut["text"] == "é" * 32
     assert cut_too["resource"]["text"] == "z" * 64
-    assert cut["_meta"] == cut_too["_meta"] == {"a2c_truncated": True}
+    assert [item["_meta"] for item in (cut, cut_too)] == [
+        {"a2c_truncated": True, "a2c_sha256": hashlib.sha256(whole).hexdigest()}
+        for whole in (("é" * 2_000).encode(), b"z" * 3_000)
+    ]
     wholes = {spool.fetch(item["_meta"]) for item in (whole_one, whole_two)}
     assert wholes == {("é" * 2_000).encode(), b"z" * 3_000}
     for item in (whole_one, whole_two):
@@ -174,6 +179,22 @@ async def test_then_long_texts_are_shortened_with_the_whole_behind_a_handle() ->
         expected = {"uri": f"a2c-text:///{digest}", "mimeType": "text/plain; charset=utf-8", "blob": ""}
         assert (item["type"], item["resource"]) == ("resource", expected)
     assert result["isError"] is False
+
+
+@spec("C-BLOB-27", "C-BLOB-39")
+@pytest.mark.parametrize("lost", [None, "a", "b", "c"])
+async def test_texts_that_begin_alike_come_back_to_the_items_they_left(lost: str | None) -> None:
+    spool = Spool()
+    texts = ["log line\n" * 50 + end for end in ("a" * 900, "b" * 950, "c" * 920)]
+    items = [{"type": "text", "text": one} for one in texts]
+    result = CallToolResult.read(await run(*items, spool=spool, budget=2_400))
+    assert len(result.content) == 6, "each text is shortened"
+    wholes = {handle.index: spool.fetch(result.content[handle.index]["_meta"]) for handle in handles(result)}
+    fetched = {index: data for index, data in wholes.items() if data.decode()[-1] != lost}
+    answer = put_back(result, fetched).content
+    for position, item in enumerate(items):
+        assert answer[position] == (result.content[position] if item["text"][-1] == lost else item)
+    assert len(answer) == (3 if lost is None else 4)
 
 
 @spec("C-BLOB-28", "W-CALL-21", "DEC-33")
