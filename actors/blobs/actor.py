@@ -40,7 +40,7 @@ from ...wire.payload import blob_refused, upload_refused
 from ...wire.protocol import CHUNK_MAX
 from ..kernel import Actor, handler
 from .eviction import Quota
-from .handle import InvalidHandle, Minter
+from .handle import InvalidHandle, Minter, bounded_type
 from .key import load_key
 from .spool import Spool, SpoolFull
 from .upload_desk import UploadDesk
@@ -108,11 +108,11 @@ class BlobActor(Actor):
     @handler(concurrent=16)
     async def spool(self, message: SpoolBytes) -> BlobTicket:
         """Keeps bytes in the spool, bound to the present office."""
-        data = message.data.data
-        content_id = await self._stored(self._spool.store, data, message.mime_type)
+        data, mime_type = message.data.data, bounded_type(message.mime_type)
+        content_id = await self._stored(self._spool.store, data, mime_type)
         kind: Any = message.kind
         office_tag = self._minter.office_tag(self._office)
-        source = BlobSource(kind, content_id=content_id, mime_type=message.mime_type, office_tag=office_tag)
+        source = BlobSource(kind, content_id=content_id, mime_type=mime_type, office_tag=office_tag)
         return BlobTicket(self._minter.mint(source), len(data), content_id)
 
     @handler(concurrent=16)

@@ -19,6 +19,9 @@ from ...wire.messages.channels import BlobSource
 PREFIX: Final = "b1."
 LONGEST: Final = 4096
 TAG_BYTES: Final = 16
+MIME_LONGEST: Final = 255
+"""Characters: a type and a subtype of 127 each, the most a registered one may have."""
+UNKNOWN_TYPE: Final = "application/octet-stream"
 
 _HANDLE_CONTEXT: Final = b"smcp-runtime blob handle v1\0"
 _OFFICE_CONTEXT: Final = b"smcp-runtime office tag v1\0"
@@ -26,6 +29,15 @@ _OFFICE_CONTEXT: Final = b"smcp-runtime office tag v1\0"
 
 class InvalidHandle(Exception):
     """Not a handle that this Computer minted."""
+
+
+class HandleTooLong(Exception):
+    """The fields of a source do not fit a handle that would be accepted again: its bytes must stay where they are."""
+
+
+def bounded_type(mime_type: str) -> str:
+    """The MIME type for a handle: one that servers chose without measure counts as unknown."""
+    return mime_type if len(mime_type) <= MIME_LONGEST else UNKNOWN_TYPE
 
 
 class Minter:
@@ -41,9 +53,16 @@ class Minter:
         self._computer = computer.encode() + b"\0"
 
     def mint(self, source: BlobSource) -> str:
-        """The handle of a source."""
+        """The handle of a source.
+
+        Raises:
+            HandleTooLong: `verify` would refuse it for its length. Spec: C-BLOB-5.
+        """
         payload = _encode(source)
-        return f"{PREFIX}{_base64(payload)}.{_base64(self._tag(payload))}"
+        handle = f"{PREFIX}{_base64(payload)}.{_base64(self._tag(payload))}"
+        if len(handle) > LONGEST:
+            raise HandleTooLong
+        return handle
 
     def verify(self, handle: str) -> BlobSource:
         """The source of a handle.

@@ -28,6 +28,7 @@ class MintHandle(Ask[BlobTicket]):
 class SpoolBytes(Ask[BlobTicket]):
     """Stores bytes in the spool under their content id and mints a handle (C-BLOB-23, C-BLOB-33).
 
+    A MIME type of more than 255 characters counts as `application/octet-stream`, for a handle holds it.
     Raises `StartupError` (`spool_full`, `spool_unwritable`) when they cannot be kept.
     """
 

@@ -170,6 +170,15 @@ class TestDownload:
         chunk = await stage.get(await stage.spool(b""))
         assert (chunk.data.data, chunk.total_size, chunk.eof) == (b"", 0, True)
 
+    @pytest.mark.spec("C-BLOB-5", "C-BLOB-22", "C-BLOB-23")
+    @pytest.mark.parametrize(("letters", "kept"), [(255, True), (256, False), (3_200, False), (100_000, False)])
+    async def test_a_content_is_there_however_long_its_type_is(self, stage: Stage, letters: int, *, kept: bool) -> None:
+        await stage.begin()
+        mime = "image/png;x=".ljust(letters, "y")
+        chunk = await stage.get(await stage.spool(mime=mime))
+        assert chunk.data.data == DATA
+        assert chunk.mime_type == (mime if kept else "application/octet-stream")
+
     @pytest.mark.spec("C-BLOB-9", "C-BLOB-17")
     @pytest.mark.parametrize("offset", [-1, len(DATA) + 1, "0", 1.0, True, [0]])
     async def test_an_offset_outside_the_content_is_a_range_fault(self, stage: Stage, offset: Any) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smcp_runtime.actors.blobs.eviction import Entry, Quota, evict
-from smcp_runtime.actors.blobs.handle import LONGEST, InvalidHandle, Minter
+from smcp_runtime.actors.blobs.handle import LONGEST, HandleTooLong, InvalidHandle, Minter
 from smcp_runtime.actors.blobs.uploads import (
     Chunk,
     Declaration,
@@ -61,6 +61,14 @@ class TestHandles:
     def test_malformed_handles_are_invalid(self, handle: str) -> None:
         with pytest.raises(InvalidHandle):
             MINTER.verify(handle)
+
+    @pytest.mark.spec("C-BLOB-5", "C-BLOB-3")
+    def test_a_handle_that_would_not_be_accepted_for_its_length_is_not_minted(self) -> None:
+        room = LONGEST * 3 // 4 - len(MINTER.mint(SKILL))
+        fits = BlobSource("s", name="n" * room, rel_path="p")
+        assert MINTER.verify(MINTER.mint(fits)) == fits
+        with pytest.raises(HandleTooLong):
+            MINTER.mint(BlobSource("s", name="n" * LONGEST, rel_path="p"))
 
     @given(st.text(max_size=200))
     def test_no_text_is_a_handle_by_chance(self, text: str) -> None:
