@@ -157,12 +157,12 @@ class BlobActor(Actor):
         """Handles of the old office stop working, its uploads end (C-BLOB-16, C-UP-27)."""
         if message.office_id != self._office:
             self._office = message.office_id
-            await self._uploads.discard(lambda _: True)
+            await self._uploads.discard()
 
     @handler
     async def end_uploads(self, message: EndUploads) -> None:
         """Uploads end with the stay of the Agent."""
-        await self._uploads.discard(lambda _: True)
+        await self._uploads.discard()
 
     # -- inside -----------------------------------------------------------------------
 

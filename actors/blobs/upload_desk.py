@@ -58,6 +58,7 @@ class UploadDesk:
         self._opening = anyio.Lock()
         self._open: dict[str, _Open] = {}
         self._starting = 0
+        self._discards = 0
 
     async def receive(self, request: Mapping[str, Any], *, agent: str, office: str) -> PutBlobRet:
         """Takes one chunk in.
@@ -69,11 +70,13 @@ class UploadDesk:
             return await self._first(request, agent, office)
         return await self._later(request, agent, office)
 
-    async def discard(self, which: Callable[[Session], bool]) -> None:
-        """Ends sessions and removes their part files; a chunk in work is written first."""
-        for one in [one for one in self._open.values() if which(one.session)]:
-            async with one.lock:
-                await self._end(one)
+    async def discard(self) -> None:
+        """Ends all sessions and removes their part files; a chunk in work is written first (C-UP-27).
+
+        An upload whose first chunk is in work and which has no session yet gets none.
+        """
+        self._discards += 1
+        await self._end_those(lambda _: True)
 
     async def expire(self) -> None:
         """Ends sessions that are idle or too old, and landed files that are due; runs for ever, the owner's task.
@@ -86,13 +89,13 @@ class UploadDesk:
                 look_at = self._clock() + self._limits.idle
                 await self._collect()
             await anyio.sleep(min(5.0, self._limits.idle / 4))
-            await self.discard(lambda session: session.expired(self._clock(), self._limits))
+            await self._end_those(lambda session: session.expired(self._clock(), self._limits))
             if self._root is not None and self._limits.finished_kept is not None:
                 await self._in_thread(self._root.expire, self._limits.finished_kept)
 
     async def close(self) -> None:
         """Ends everything and gives the landing root back."""
-        await self.discard(lambda _: True)
+        await self.discard()
         for root in (self._root, self._former_root):
             if root is not None:
                 root.close()
@@ -101,19 +104,20 @@ class UploadDesk:
     # -- inside -----------------------------------------------------------------------
 
     async def _first(self, request: Mapping[str, Any], agent: str, office: str) -> PutBlobRet:
+        discards = self._discards
         root = await self._usable_root()
         verdict = first_chunk(request, self._limits, len(self._open) + self._starting)
         if isinstance(verdict, Refusal):
             raise upload_refused(verdict.reason, total_size=verdict.total_size).to_error()
         self._starting += 1
         try:
-            one = await self._begin(root, verdict, agent, office)
+            one = await self._begin(root, verdict, agent, office, discards)
         finally:
             self._starting -= 1
         async with one.lock:
             return await self._append(one, verdict.chunk, eof=verdict.eof)
 
-    async def _begin(self, root: LandingRoot, verdict: Declaration, agent: str, office: str) -> _Open:
+    async def _begin(self, root: LandingRoot, verdict: Declaration, agent: str, office: str, discards: int) -> _Open:
         upload_id = uuid.uuid4().hex
         await self._in_thread(root.collect, set(self._open), self._limits.idle)
         try:
@@ -124,6 +128,10 @@ class UploadDesk:
         if room is not None and room < verdict.total_size:
             await self._in_thread(part.discard)
             raise upload_refused("io_error").to_error()
+        if discards != self._discards:
+            # Everything was discarded since this chunk came, and what it began belongs to that.
+            await self._in_thread(part.discard)
+            raise upload_refused("invalid_upload").to_error()
         now = self._clock()
         session = Session(upload_id, agent, office, verdict.total_size, verdict.sha256, verdict.hint, now, now)
         one = self._open[upload_id] = _Open(session, part)
@@ -177,6 +185,11 @@ class UploadDesk:
             sha256=session.sha256,
         )
 
+    async def _end_those(self, which: Callable[[Session], bool]) -> None:
+        for one in [one for one in self._open.values() if which(one.session)]:
+            async with one.lock:
+                await self._end(one)
+
     async def _end(self, one: _Open) -> None:
         if self._open.pop(one.session.upload_id, None) is not None:
             await self._in_thread(one.part.discard)
@@ -213,7 +226,7 @@ class UploadDesk:
         A thread may still use its handles, so they are given back when it is the next one's turn.
         """
         logger.warning("the landing root was deleted; it is made anew")
-        await self.discard(lambda _: True)
+        await self._end_those(lambda _: True)
         former, self._former_root, self._root = self._former_root, root, None
         if former is not None:
             former.close()

@@ -229,6 +229,25 @@ class TestDesk:
         assert await self.refused(desk, upload_id=upload, chunk_offset=59, eof=False, blob="") == "invalid_upload"
         await desk.close()
 
+    @pytest.mark.spec("C-UP-27")
+    @pytest.mark.parametrize("chunk", [b"first", b"first and last"])
+    async def test_an_upload_that_only_begins_is_discarded_with_the_others(self, tmp_path: Path, chunk: bytes) -> None:
+        threads = anyio.CapacityLimiter(1)
+        desk = UploadDesk(UploadLimits(), lambda: str(tmp_path / "landing"), Clock(), threads)
+        reasons: list[str] = []
+
+        async def begin() -> None:
+            reasons.append(await self.refused(desk, **declared(b"first and last", chunk)))
+
+        async with anyio.create_task_group() as tasks, threads:  # as if the disk were busy
+            tasks.start_soon(begin)
+            await anyio.wait_all_tasks_blocked()
+            await desk.discard()
+        assert reasons == ["invalid_upload"]
+        assert [path for path in (tmp_path / "landing").rglob("*") if path.is_file()] == []
+        await desk.receive(declared(b"another"), agent="a", office="o")
+        await desk.close()
+
     @pytest.mark.spec("C-UP-17", "C-SEC-34")
     async def test_a_disk_that_fills_discards_the_upload_and_leaves_nothing_of_it(self, tmp_path: Path) -> None:
         desk, _clock = self.desk(tmp_path)
