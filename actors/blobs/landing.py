@@ -54,8 +54,12 @@ class LandingRoot:
         os.close(self._root)
 
     def is_gone(self) -> bool:
-        """Whether somebody has deleted it, or its staging directory, since it was opened."""
-        return not (os.fstat(self._root).st_nlink and os.fstat(self._staging).st_nlink)
+        """Whether somebody has deleted or replaced it, or its staging directory, since it was opened."""
+        try:
+            root, staging = os.stat(self.path), os.stat(STAGING, dir_fd=self._root, follow_symlinks=False)
+        except OSError:
+            return True
+        return not (os.path.samestat(root, os.fstat(self._root)) and os.path.samestat(staging, os.fstat(self._staging)))
 
     def room(self) -> int | None:
         """Free bytes where known."""
@@ -94,10 +98,20 @@ class LandingRoot:
         os.unlink(part, dir_fd=self._staging)
         os.fsync(self._root)
         final = self.path / name
-        if os.path.realpath(final) != os.path.join(os.path.realpath(self.path), name):
+        if not self._leads_to(final):
             os.unlink(name, dir_fd=self._root)
             raise OSError(None, "the file left the landing root")
         return final
+
+    def _leads_to(self, final: Path) -> bool:
+        """Whether a reader of this path finds the very file that lies in the opened root. Spec: C-UP-2, C-UP-22."""
+        try:
+            found = os.lstat(final)
+        except OSError:
+            return False
+        landed = os.stat(final.name, dir_fd=self._root, follow_symlinks=False)
+        inside = os.path.realpath(final) == os.path.join(os.path.realpath(self.path), final.name)
+        return inside and os.path.samestat(found, landed)
 
     def drop(self, part: str) -> None:
         """Deletes a part file; a missing one is fine."""

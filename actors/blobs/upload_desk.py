@@ -221,11 +221,11 @@ class UploadDesk:
             return self._root
 
     async def _part_with(self, root: LandingRoot) -> None:
-        """Scratch space gets swept: what was being written went with it, and the next upload makes it anew.
+        """Scratch space gets swept or moved away: what was being written went with it, and the next upload begins anew.
 
         A thread may still use its handles, so they are given back when it is the next one's turn.
         """
-        logger.warning("the landing root was deleted; it is made anew")
+        logger.warning("the landing root was deleted or replaced; the one at its path is used from now on")
         await self._end_those(lambda _: True)
         former, self._former_root, self._root = self._former_root, root, None
         if former is not None:

@@ -374,6 +374,34 @@ class TestUpload:
             rest = {"chunk_offset": 3, "eof": True, "blob": b64(b"def")}
             assert await stage.put_refused(upload_id=begun, **rest) == "invalid_upload"
 
+    @pytest.mark.spec("C-UP-2", "C-UP-32", "C-UP-28")
+    @pytest.mark.parametrize("anew", [True, False])
+    @pytest.mark.parametrize("place", ["", ".a2c-upload"])
+    async def test_a_root_that_was_moved_away_takes_no_more_uploads(
+        self, stage: Stage, place: str, *, anew: bool
+    ) -> None:
+        await stage.begin()
+        begun = (await stage.put(**declared(b"abcdef", b"abc")))["upload_id"]
+        moved = (stage.landing / place).rename(stage.folder / "moved")
+        if anew:
+            (stage.landing / place).mkdir()
+        assert contents(await stage.put(**declared(b"whole"))) == b"whole"
+        rest = {"chunk_offset": 3, "eof": True, "blob": b64(b"def")}
+        assert await stage.put_refused(upload_id=begun, **rest) == "invalid_upload"
+        assert [path for path in moved.rglob("*") if path.is_file()] == []
+
+    @pytest.mark.spec("C-UP-2", "C-UP-22", "C-UP-17")
+    @pytest.mark.parametrize("anew", [True, False])
+    async def test_no_path_is_named_where_the_file_is_not(self, stage: Stage, *, anew: bool) -> None:
+        await stage.begin()
+        begun = (await stage.put(**declared(b"abcdef", b"abc")))["upload_id"]
+        moved = stage.landing.rename(stage.folder / "moved")
+        if anew:
+            stage.landing.mkdir()
+        rest = {"chunk_offset": 3, "eof": True, "blob": b64(b"def")}
+        assert await stage.put_refused(upload_id=begun, **rest) == "io_error"
+        assert [path for path in moved.rglob("*") if path.is_file()] == []
+
     @pytest.mark.spec("C-UP-18", "C-SEC-34")
     async def test_a_wrong_hash_leaves_nothing(self, stage: Stage) -> None:
         await stage.begin()
