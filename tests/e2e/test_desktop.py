@@ -89,7 +89,13 @@ async def test_an_unchanged_desktop_reads_nothing_upstream(tmp_path: Path) -> No
     entry = shelf(tmp_path, "shelf", [window(f"window://a/{n}", str(n)) for n in range(5)], "--log", str(log))
     async with open_stack(config(entry)) as stack:
         await until_shown(stack, [f"window://a/{n}\n\n{n}" for n in range(5)])
-        await stack.agent.desktop("desk")
+
+        async def all_is_kept() -> bool:
+            reads = log.read_text().count("resources/read")
+            await stack.agent.desktop("desk")
+            return log.read_text().count("resources/read") == reads
+
+        await stack.until(all_is_kept)  # nothing is while the subscriptions are on their way
         before = log.read_text().count("resources/read")
         for size in (None, 1, 3):
             for _ in range(5):
