@@ -350,8 +350,10 @@ class PluginDesk(Management):
         }
         leaving = reclaimed(departure.servers, others, picture.layers)
         if keep_servers:
-            # From now on they are there because this run wants them, like any server it mounted itself.
-            kept = {one: self._held.servers[one].entry for one in leaving if one in self._held.servers}
+            # From now on they are there because this run wants them, like any server it mounted itself. What may not
+            # run goes: a mount needs no approval, and nobody gave one (R-GATE-4).
+            members = (self._held.servers[one] for one in leaving if one in self._held.servers)
+            kept = {member.bundle_id: member.entry for member in members if member.may_run}
             self._held.mounts = {**self._held.mounts, **kept}
         await self._absorb()
         if not departure.remaining:

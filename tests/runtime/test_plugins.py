@@ -499,3 +499,16 @@ async def test_servers_of_a_plugin_that_leaves_can_be_kept_for_the_run(yard: Yar
         assert (await seen(computer)).servers == {"db"}
         await computer.unmount("db")
         assert (await seen(computer)).servers == set()
+
+
+@spec("R-GATE-4", "R-GATE-9", "R-SEC-5", "R-PLUGIN-29")
+async def test_a_server_that_waits_for_an_approval_is_not_kept_when_its_plugin_leaves(yard: Yard) -> None:
+    yard.market(plugin("audit", stdio("store", bundle_id="db"), stdio("tide", bundle_id="tide")))
+    yard.say("user", **yard.said(), installedPlugins=[AUDIT])
+    yard.say("project", enabledPlugins={AUDIT: True})
+    async with running(yard.computer()) as computer:
+        await computer.manage.approve("tide")
+        assert [one.bundle_id for one in await computer.manage.pending()] == ["db"]
+        await computer.manage.plugins.uninstall(AUDIT, keep_servers=True)
+        assert [(one.bundle_id, one.origin) for one in await computer.manage.servers()] == [("tide", "embed")]
+        assert (await seen(computer)).servers == {"tide"}
