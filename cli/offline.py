@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..actors.plugins import gc, operations
+from ..actors.plugins import gc, marketplaces, operations
 from ..actors.plugins.baseline import refuse_denied
 from ..actors.plugins.catalogs import declarations
 from ..actors.plugins.desk import collected
@@ -165,7 +165,7 @@ class Offline:
         return marketplace_views(Recovered(catalogs=standing_catalogs(self._site, settings)), settings, knowns)
 
     def add_marketplace(self, words: Words) -> ManagementResult:
-        added = operations.add_marketplace(
+        added = marketplaces.add_marketplace(
             self._site,
             self.settings,
             words["url"],
@@ -181,15 +181,15 @@ class Offline:
         installed = [parse_plugin_id(text) for text in settings.names("installedPlugins")]
         keep = words.get("keep_plugins", False)
         leaving = [] if keep else [one for one in installed if one.marketplace == name]
-        changed = operations.undeclare_marketplace(self._site, settings, name, leaving)
+        changed = marketplaces.undeclare_marketplace(self._site, settings, name, leaving)
         for plugin_id in leaving:
             operations.withdraw(self._site, settings, plugin_id, None)
         if not keep:
-            operations.forget_marketplace(self._site, name)
+            marketplaces.forget_marketplace(self._site, name)
         return ManagementResult(changed, written_scope="user", warnings=(NEXT_START,))
 
     def set_marketplace(self, words: Words) -> ManagementResult:
-        changed = operations.set_auto_update(self._site, self.settings(), words["name"], words["auto_update"])
+        changed = marketplaces.set_auto_update(self._site, self.settings(), words["name"], words["auto_update"])
         return ManagementResult(changed, written_scope="user")
 
     def refresh(self, words: Words) -> ManagementResult:

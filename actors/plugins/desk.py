@@ -40,7 +40,7 @@ from ..reconcile.commits.degradations import Degradations
 from ..reconcile.loading import Loaded, load_again, settings_of, with_plugins
 from ..reconcile.management.absorbing import Management
 from ..reconcile.running.lanes import Lanes
-from . import gc, operations
+from . import gc, marketplaces, operations
 from .baseline import refuse_denied
 from .catalogs import declarations
 from .ids import PluginId, check_marketplace_name, parse_plugin_id
@@ -182,8 +182,8 @@ class PluginDesk(Management):
         """Declares and fetches it."""
         config, loaded = self._held.config, self._composition.picture.loaded
 
-        def add(site: Site) -> operations.Added:
-            return operations.add_marketplace(
+        def add(site: Site) -> marketplaces.Added:
+            return marketplaces.add_marketplace(
                 site,
                 lambda: settings_of(config, load_again(self._options, loaded)),
                 message.url,
@@ -207,14 +207,14 @@ class PluginDesk(Management):
             plugins = [plugin.id for plugin in picture.loaded.plugins.plugins if plugin.id.marketplace == name]
             leaving = () if message.keep_plugins else plugins
             changed = await self._at_work(
-                lambda site: operations.undeclare_marketplace(site, picture.settings, name, leaving)
+                lambda site: marketplaces.undeclare_marketplace(site, picture.settings, name, leaving)
             )
             for plugin_id in leaving:
                 await self._uninstall(plugin_id, keep_servers=False)
             await self._absorb()
             still = self._composition.picture.settings.source_of(("extraKnownMarketplaces", name))
             if still is None and not message.keep_plugins:
-                await self._at_work(lambda site: operations.forget_marketplace(site, name))
+                await self._at_work(lambda site: marketplaces.forget_marketplace(site, name))
         label = still.label if still is not None else None
         return ManagementResult(changed, still is None, label, "user")
 
@@ -224,7 +224,7 @@ class PluginDesk(Management):
         async with self._turn:
             settings = self._composition.picture.settings
             changed = await self._at_work(
-                lambda site: operations.set_auto_update(site, settings, message.name, message.auto_update),
+                lambda site: marketplaces.set_auto_update(site, settings, message.name, message.auto_update),
             )
             await self._absorb()
         return ManagementResult(changed, written_scope="user")

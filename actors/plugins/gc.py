@@ -10,9 +10,11 @@ import msgspec
 from ..reconcile.files.intent import change_intent
 from ..reconcile.scopes.settings import Settings
 from .catalogs import declarations
+from .elements import without_element
 from .ids import parse_plugin_id
 from .ledger import read_knowns, read_ledger
-from .operations import discard, forget_marketplace, sweep_versions, without_element
+from .marketplaces import forget_marketplace
+from .operations import discard, sweep_versions
 from .recovery import Recovered
 from .site import Site
 

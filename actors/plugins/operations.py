@@ -1,4 +1,4 @@
-"""What people do with plugins and marketplaces: intent first, derived things after it (R-CORE-3, 03 §7.5). Blocking.
+"""What people do with plugins: intent first, derived things after it (R-CORE-3, 03 §7.5). Blocking.
 
 Every operation works on files alone, so that it is the same for a Computer that runs and
 for one that does not. Preconditions fail before anything is written; what is written and
@@ -7,8 +7,7 @@ cannot be carried out is taken back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,15 @@ from ..reconcile.files.intent import change_intent, read_intent
 from ..reconcile.scopes.places import WRITABLE
 from ..reconcile.scopes.settings import Settings
 from .bundle import Bundle
-from .catalogs import check_source, declarations, reconcile_catalogs
-from .git_urls import expanded, holds_credentials, is_git_url
-from .ids import PluginId, check_marketplace_name
-from .ledger import Ledger, Record, change_knowns, change_ledger, read_ledger
+from .catalogs import check_source, reconcile_catalogs
+from .elements import opinion_in, with_element, without_element
+from .ids import PluginId
+from .ledger import Record, change_ledger, read_ledger
 from .materialise import entry_of, materialise, other_versions
 from .moving import moving
 from .recovery import write_records
 from .site import Site, refuses
-from .store import catalog_path, catalogs_root, legacy_path, versions_path
+from .store import legacy_path, versions_path
 from .trees import remove_tree
 
 
@@ -105,7 +104,7 @@ def write_opinion(
         raise PolicyError(f"the application refuses {text}", code="plugin_refused", plugin_id=text)
     where = scope or scope_for(settings, text)
     path = site.places.settings(where)
-    before = _opinion_in(read_intent(path, "settings").tree, text)
+    before = opinion_in(read_intent(path, "settings").tree, text)
     change = change_intent(path, "settings", lambda _: {"enabledPlugins": {text: value}})
     return Opinion(where, change.changed, before)
 
@@ -147,7 +146,7 @@ def withdraw(site: Site, settings: Settings, plugin_id: PluginId, known: Bundle 
         ConflictError, ConfigValidationError, StartupError: A settings file is held, faulty or refused.
     """
     text = str(plugin_id)
-    _refuse_forced(settings, plugin_id)
+    refuse_forced(settings, plugin_id)
     ledger, _ = read_ledger(site.home)
     records = ledger.get(text, ())
     servers = tuple(dict.fromkeys(bundle_id for record in records for bundle_id in record.mcp_servers))
@@ -170,125 +169,6 @@ def discard(site: Site, plugin_id: PluginId) -> tuple[str, ...]:
     return gone
 
 
-class Added(msgspec.Struct, frozen=True):
-    """A marketplace that was declared."""
-
-    name: str
-    changed: bool
-    notes: tuple[str, ...] = ()
-
-
-def add_marketplace(
-    site: Site,
-    settings: Callable[[], Settings],
-    url: str,
-    name: str | None = None,
-    *,
-    trust: bool = False,
-    auto_update: bool | None = None,
-    fetch: bool = True,
-) -> Added:
-    """Declares a marketplace in the user's settings and fetches it; one that cannot be fetched leaves nothing.
-
-    Args:
-        settings: The settings as they are on disk at that moment.
-        fetch: Whether to fetch it now rather than at the next boot.
-        trust: The user's explicit word (R-PLUGIN-9).
-    Raises:
-        ConfigValidationError, PolicyError, ConflictError: It may not be added.
-        NetworkError, AuthError: It could not be fetched.
-    """
-    before, source = settings(), expanded(url)
-    if not is_git_url(source):
-        raise ConfigValidationError("that is no git url this runtime fetches from", code="bad_git_url", field="url")
-    if holds_credentials(source):
-        reason = (
-            "a url in settings may hold no password, and over http no user, which may be a token; "
-            "git asks your credential helper or ssh key by itself"
-        )
-        raise ConfigValidationError(reason, code="secret_in_url", field="url")
-    wanted = check_marketplace_name(name or name_of(source))
-    if wanted in before.names("blockedMarketplaces"):
-        raise PolicyError(f"{wanted} is blocked", code="source_refused")
-    if not trust:
-        raise PolicyError(f"{wanted} is added only with an explicit word of trust", code="trust_needed")
-    if before.flag("strictKnownMarketplaces") and wanted not in before.names("trustedMarketplaces"):
-        declared = before.of("policy").get("extraKnownMarketplaces", {})
-        if wanted not in declared:
-            raise PolicyError(f"{wanted} is not among the marketplaces that policy allows", code="source_refused")
-    path = site.places.settings("user")
-    tree = read_intent(path, "settings").tree
-    former = _mapping(tree.get("extraKnownMarketplaces")).get(wanted)
-    declaration: dict[str, Any] = {"source": {"type": "git", "url": source}}
-    if auto_update is not None:
-        declaration["autoUpdate"] = auto_update
-    if former is not None and _mapping(_mapping(former).get("source")).get("url") not in (None, source):
-        raise ConflictError(f"{wanted} is declared with another url", code="marketplace_name_taken")
-    was_trusted = wanted in (tree.get("trustedMarketplaces") or ())
-
-    def declare(now: Mapping[str, Any]) -> dict[str, Any]:
-        trusted = with_element(now, "trustedMarketplaces", wanted)
-        return {"extraKnownMarketplaces": {wanted: declaration}, **trusted}
-
-    change = change_intent(path, "settings", declare)
-    if not fetch:
-        return Added(wanted, change.changed, (f"{wanted} is fetched at the next start or refresh",))
-    found = reconcile_catalogs(site, settings(), refresh=frozenset({wanted}))
-    catalog = found.catalogs.get(wanted)
-    if catalog is None or wanted in found.report.failed:
-        finding = (found.report.failed | found.report.skipped)[wanted]
-        if former is None and change.changed:
-            change_intent(path, "settings", lambda now: _undeclared(now, wanted, keep_trust=was_trusted))
-            _forget(site, wanted)
-        raise error_like(finding.category, finding.reason, finding.code)
-    return Added(wanted, change.changed, (f"{wanted} offers {len(catalog.marketplace.plugins)} plugins",))
-
-
-def undeclare_marketplace(site: Site, settings: Settings, name: str, leaving: Collection[PluginId] = ()) -> bool:
-    """Removes a marketplace and the trust in it from the user's settings; whether it was there.
-
-    Args:
-        leaving: Its plugins that go with it. One write for all: a process that dies here leaves no plugin without the
-            marketplace it comes from.
-    Raises:
-        ConfigValidationError: Nobody declares it (`unknown_marketplace`).
-        PolicyError: The administrator keeps one of the plugins enabled (`policy_forced`).
-    """
-    if name not in declarations(settings) and not catalog_path(site.home, name).exists():
-        raise ConfigValidationError(f"no marketplace {name!r} is declared", code="unknown_marketplace")
-    gone = frozenset(map(str, leaving))
-    for plugin_id in leaving:
-        _refuse_forced(settings, plugin_id)
-
-    def change(now: Mapping[str, Any]) -> dict[str, Any]:
-        patch = _undeclared(now, name, keep_trust=False)
-        if gone.intersection(installed := _elements(now, "installedPlugins")):
-            patch["installedPlugins"] = [one for one in installed if one not in gone]
-        if opinions := {one: None for one in gone if _opinion_in(now, one) is not None}:
-            patch["enabledPlugins"] = opinions
-        return patch
-
-    return change_intent(site.places.settings("user"), "settings", change).changed
-
-
-def forget_marketplace(site: Site, name: str) -> tuple[str, ...]:
-    """Deletes catalog and plugin trees of a marketplace, and its record last."""
-    return _forget(site, name)
-
-
-def set_auto_update(site: Site, settings: Settings, name: str, value: bool) -> bool:
-    """Says whether a marketplace is brought up to date at each boot; whether that is news.
-
-    Raises:
-        ConfigValidationError: Nobody declares it (`unknown_marketplace`).
-    """
-    declared = declarations(settings).get(name)
-    if declared is None:
-        raise ConfigValidationError(f"no marketplace {name!r} is declared", code="unknown_marketplace")
-    patch = {"extraKnownMarketplaces": {name: {"source": declared["source"], "autoUpdate": value}}}
-    return change_intent(site.places.settings("user"), "settings", lambda _: patch).changed
-
-
 def sweep_versions(site: Site, bundles: tuple[Bundle, ...]) -> tuple[str, ...]:
     """Deletes trees of versions that nothing means any more."""
     gone = (place for bundle in bundles for place in other_versions(site, bundle))
@@ -296,13 +176,12 @@ def sweep_versions(site: Site, bundles: tuple[Bundle, ...]) -> tuple[str, ...]:
         return tuple(str(place) for place in gone if remove_tree(place, site.home))
 
 
-def name_of(url: str) -> str:
-    """The name a url suggests for a marketplace."""
-    last = url.rstrip("/").replace(":", "/").rpartition("/")[2].removesuffix(".git").lower()
-    return "-".join(filter(None, "".join(one if one.isalnum() and one.isascii() else "-" for one in last).split("-")))
+def refuse_forced(settings: Settings, plugin_id: PluginId) -> None:
+    """Refuses to take away what the administrator keeps enabled.
 
-
-def _refuse_forced(settings: Settings, plugin_id: PluginId) -> None:
+    Raises:
+        PolicyError: It is so (`policy_forced`).
+    """
     text = str(plugin_id)
     if settings.of("policy").get("enabledPlugins", {}).get(text) is True:
         raise PolicyError(f"{text} is enabled by policy", code="policy_forced", plugin_id=text)
@@ -332,56 +211,6 @@ def _departing(now: Mapping[str, Any], text: str) -> dict[str, Any]:
 
 
 def _opinion_patch(now: Mapping[str, Any], text: str, value: bool | None) -> dict[str, Any]:
-    if value is None and _opinion_in(now, text) is None:
+    if value is None and opinion_in(now, text) is None:
         return {}
     return {"enabledPlugins": {text: value}}
-
-
-def _opinion_in(tree: Mapping[str, Any], text: str) -> bool | None:
-    value = _mapping(tree.get("enabledPlugins")).get(text)
-    return value if isinstance(value, bool) else None
-
-
-def with_element(now: Mapping[str, Any], field: str, element: str) -> dict[str, Any]:
-    elements = _elements(now, field)
-    return {} if element in elements else {field: [*elements, element]}
-
-
-def without_element(now: Mapping[str, Any], field: str, element: str) -> dict[str, Any]:
-    elements = _elements(now, field)
-    return {field: [one for one in elements if one != element]} if element in elements else {}
-
-
-def _elements(now: Mapping[str, Any], field: str) -> list[Any]:
-    elements = now.get(field, [])
-    if not isinstance(elements, list):
-        raise ConfigValidationError(f"{field} is no array; mend it first", code="corrupt_file", field=field)
-    return elements
-
-
-def _undeclared(now: Mapping[str, Any], name: str, *, keep_trust: bool) -> dict[str, Any]:
-    patch = {} if keep_trust else without_element(now, "trustedMarketplaces", name)
-    if name in _mapping(now.get("extraKnownMarketplaces")):
-        patch["extraKnownMarketplaces"] = {name: None}
-    return patch
-
-
-def _forget(site: Site, name: str) -> tuple[str, ...]:
-    check_marketplace_name(name)
-    root = catalogs_root(site.home)
-    places = (root / ".store" / name, root / ".plugins" / name, catalog_path(site.home, name))
-    with moving(site.home):
-        gone = tuple(str(place) for place in places if remove_tree(place, site.home))
-    suffix = f"@{name}"
-
-    def keep(ledger: Ledger) -> Ledger:
-        return {key: records for key, records in ledger.items() if not key.endswith(suffix)}
-
-    with suppress(FileNotFoundError):
-        change_ledger(site.home, keep)
-        change_knowns(site.home, lambda knowns: {key: knowns[key] for key in knowns if key != name})
-    return gone
-
-
-def _mapping(raw: object) -> Mapping[str, Any]:
-    return raw if isinstance(raw, Mapping) else {}

@@ -21,7 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 
-from smcp_runtime.actors.plugins import gc, operations
+from smcp_runtime.actors.plugins import gc, marketplaces
 from smcp_runtime.actors.plugins.ids import parse_plugin_id
 from smcp_runtime.actors.plugins.recovery import recover
 from support.marketplaces import Repository, catalog, plugin, skill, stdio
@@ -120,15 +120,15 @@ def _orphaned(home: Home) -> None:
 
 def _add(home: Home) -> None:
     url = f"file://{home.root}/repositories/other"
-    operations.add_marketplace(home.site, home.settings, url, "other", trust=True)
+    marketplaces.add_marketplace(home.site, home.settings, url, "other", trust=True)
 
 
 def _remove(home: Home) -> None:
     settings = home.settings()
     if "other" in settings.merged.get("extraKnownMarketplaces", {}):
-        operations.undeclare_marketplace(home.site, settings, "other", [parse_plugin_id(PILOT)])
+        marketplaces.undeclare_marketplace(home.site, settings, "other", [parse_plugin_id(PILOT)])
     home.uninstall(PILOT)
-    operations.forget_marketplace(home.site, "other")
+    marketplaces.forget_marketplace(home.site, "other")
 
 
 def _collect(home: Home) -> None:

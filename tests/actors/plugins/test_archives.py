@@ -21,7 +21,7 @@ import psutil
 import pytest
 from aiohttp import web
 
-from smcp_runtime.actors.plugins import archives, operations
+from smcp_runtime.actors.plugins import archives, marketplaces
 from smcp_runtime.actors.plugins.archives import goes_direct
 from smcp_runtime.actors.plugins.git import Git
 from smcp_runtime.actors.plugins.transfer import archive_form
@@ -120,7 +120,7 @@ def test_an_archive_on_this_machine_is_a_marketplace(
 ) -> None:
     path = home.root / name
     path.write_bytes(pack(MARKET, top))
-    added = operations.add_marketplace(home.site, home.settings, f"file://{path}", "acme", trust=True)
+    added = marketplaces.add_marketplace(home.site, home.settings, f"file://{path}", "acme", trust=True)
     assert added.notes == ("acme offers 1 plugins",)
     home.install(AUDIT)
     home.enable(AUDIT)
@@ -176,7 +176,7 @@ def test_a_hostile_archive_is_refused_and_nothing_of_it_is_left(home: Home, outs
     home.home.mkdir()
     before = sorted(home.root.rglob("*"))
     with pytest.raises(ConfigValidationError) as caught:
-        operations.add_marketplace(home.site, home.settings, f"file://{path}", "acme", trust=True)
+        marketplaces.add_marketplace(home.site, home.settings, f"file://{path}", "acme", trust=True)
     assert caught.value.code == "bad_archive"
     assert home.said().get("extraKnownMarketplaces", {}) == {}
     left = {one.name for one in home.root.rglob("*") if one.is_file() and one.suffix != ".lock"}
@@ -281,7 +281,7 @@ async def test_a_fetch_that_nobody_waits_for_ends(home: Home, host: ArchiveHost)
 
     def add() -> None:
         try:
-            operations.add_marketplace(site, home.settings, url, "acme", trust=True)
+            marketplaces.add_marketplace(site, home.settings, url, "acme", trust=True)
         except SmcpError as error:
             failures.append(error)
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from smcp_runtime.actors.plugins import gc, operations
+from smcp_runtime.actors.plugins import gc, marketplaces, operations
 from smcp_runtime.actors.plugins.git import Git
 from smcp_runtime.actors.plugins.ids import parse_plugin_id
 from smcp_runtime.actors.plugins.store import catalog_path, legacy_path, plugin_path
@@ -234,7 +234,7 @@ def test_submodules_and_hooks_of_a_repository_do_nothing(home: Home) -> None:
 @pytest.mark.parametrize("url", ["ext::sh -c 'touch ran'", "--upload-pack=x", "fd::3"])
 def test_an_executable_url_is_refused_before_git_is_asked(home: Home, url: str) -> None:
     with pytest.raises(ConfigValidationError) as caught:
-        operations.add_marketplace(home.site, home.settings, url, "evil", trust=True)
+        marketplaces.add_marketplace(home.site, home.settings, url, "evil", trust=True)
     assert caught.value.code == "bad_git_url"
     with pytest.raises(ConfigValidationError):
         home.site.git.fetch(url, home.root / "target")
@@ -247,7 +247,7 @@ def test_an_executable_url_is_refused_before_git_is_asked(home: Home, url: str) 
 def test_a_url_with_a_password_or_a_token_is_not_put_into_settings(home: Home, user: str, path: str) -> None:
     url = f"https://{user}@git.example/{path}"
     with pytest.raises(ConfigValidationError) as caught:
-        operations.add_marketplace(home.site, home.settings, url, "acme", trust=True, fetch=False)
+        marketplaces.add_marketplace(home.site, home.settings, url, "acme", trust=True, fetch=False)
     assert caught.value.code == "secret_in_url"
     assert "s3cret" not in str(caught.value)
     assert home.said() == {}
@@ -627,7 +627,7 @@ def test_operations_of_several_processes_at_once_all_succeed(home: Home) -> None
 
     def work(name: str) -> None:
         own = Home(home.root)
-        operations.add_marketplace(own.site, own.settings, repository.url, "acme", trust=True)
+        marketplaces.add_marketplace(own.site, own.settings, repository.url, "acme", trust=True)
         own.install(f"{name}@acme")
         own.install(f"{names[0]}@acme")
         own.enable(f"{name}@acme")
@@ -645,7 +645,7 @@ def test_operations_of_several_processes_at_once_all_succeed(home: Home) -> None
 @spec("R-FILE-3")
 def test_a_home_that_an_operation_makes_is_private(home: Home) -> None:
     repository = simple(home)
-    operations.add_marketplace(home.site, home.settings, repository.url, "acme", trust=True)
+    marketplaces.add_marketplace(home.site, home.settings, repository.url, "acme", trust=True)
     assert stat.S_IMODE(home.home.stat().st_mode) == 0o700
 
 
@@ -653,13 +653,13 @@ def test_a_home_that_an_operation_makes_is_private(home: Home) -> None:
 def test_adding_needs_an_explicit_word_of_trust_and_removing_takes_it_back(home: Home) -> None:
     repository = simple(home)
     with pytest.raises(PolicyError) as caught:
-        operations.add_marketplace(home.site, home.settings, repository.url, "acme")
+        marketplaces.add_marketplace(home.site, home.settings, repository.url, "acme")
     assert caught.value.code == "trust_needed"
-    added = operations.add_marketplace(home.site, home.settings, repository.url, "acme", trust=True)
+    added = marketplaces.add_marketplace(home.site, home.settings, repository.url, "acme", trust=True)
     assert added.notes == ("acme offers 1 plugins",)
     assert home.said()["trustedMarketplaces"] == ["acme"]
-    operations.undeclare_marketplace(home.site, home.settings(), "acme")
-    operations.forget_marketplace(home.site, "acme")
+    marketplaces.undeclare_marketplace(home.site, home.settings(), "acme")
+    marketplaces.forget_marketplace(home.site, "acme")
     assert home.said() == {"installedPlugins": [], "extraKnownMarketplaces": {}, "trustedMarketplaces": []} or not any(
         home.said().values()
     )
@@ -672,7 +672,7 @@ def test_a_marketplace_that_cannot_be_fetched_leaves_no_trace(home: Home) -> Non
         (home.repository("empty").url, ConfigValidationError),
     ):
         with pytest.raises((kind, AuthError)):
-            operations.add_marketplace(home.site, home.settings, url, "acme", trust=True)
+            marketplaces.add_marketplace(home.site, home.settings, url, "acme", trust=True)
         assert not any(home.said().values())
         assert not catalog_path(home.home, "acme").exists()
 

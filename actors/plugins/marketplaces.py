@@ -1,0 +1,175 @@
+"""What people do with marketplaces: intent first, what is fetched after it (R-CORE-3, 03 §7.4). Blocking.
+
+As `operations`, on files alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from ...wire.errors import ConfigValidationError, ConflictError, PolicyError, error_like
+from ..reconcile.files.intent import change_intent, read_intent
+from ..reconcile.scopes.settings import Settings
+from .catalogs import declarations, reconcile_catalogs
+from .elements import elements, mapping, opinion_in, with_element, without_element
+from .git_urls import expanded, holds_credentials, is_git_url
+from .ids import PluginId, check_marketplace_name
+from .ledger import Ledger, change_knowns, change_ledger
+from .moving import moving
+from .operations import refuse_forced
+from .site import Site
+from .store import catalog_path, catalogs_root
+from .trees import remove_tree
+
+
+class Added(msgspec.Struct, frozen=True):
+    """A marketplace that was declared."""
+
+    name: str
+    changed: bool
+    notes: tuple[str, ...] = ()
+
+
+def add_marketplace(
+    site: Site,
+    settings: Callable[[], Settings],
+    url: str,
+    name: str | None = None,
+    *,
+    trust: bool = False,
+    auto_update: bool | None = None,
+    fetch: bool = True,
+) -> Added:
+    """Declares a marketplace in the user's settings and fetches it; one that cannot be fetched leaves nothing.
+
+    Args:
+        settings: The settings as they are on disk at that moment.
+        fetch: Whether to fetch it now rather than at the next boot.
+        trust: The user's explicit word (R-PLUGIN-9).
+    Raises:
+        ConfigValidationError, PolicyError, ConflictError: It may not be added.
+        NetworkError, AuthError: It could not be fetched.
+    """
+    before, source = settings(), expanded(url)
+    if not is_git_url(source):
+        raise ConfigValidationError("that is no git url this runtime fetches from", code="bad_git_url", field="url")
+    if holds_credentials(source):
+        reason = (
+            "a url in settings may hold no password, and over http no user, which may be a token; "
+            "git asks your credential helper or ssh key by itself"
+        )
+        raise ConfigValidationError(reason, code="secret_in_url", field="url")
+    wanted = check_marketplace_name(name or name_of(source))
+    if wanted in before.names("blockedMarketplaces"):
+        raise PolicyError(f"{wanted} is blocked", code="source_refused")
+    if not trust:
+        raise PolicyError(f"{wanted} is added only with an explicit word of trust", code="trust_needed")
+    if before.flag("strictKnownMarketplaces") and wanted not in before.names("trustedMarketplaces"):
+        declared = before.of("policy").get("extraKnownMarketplaces", {})
+        if wanted not in declared:
+            raise PolicyError(f"{wanted} is not among the marketplaces that policy allows", code="source_refused")
+    path = site.places.settings("user")
+    tree = read_intent(path, "settings").tree
+    former = mapping(tree.get("extraKnownMarketplaces")).get(wanted)
+    declaration: dict[str, Any] = {"source": {"type": "git", "url": source}}
+    if auto_update is not None:
+        declaration["autoUpdate"] = auto_update
+    if former is not None and mapping(mapping(former).get("source")).get("url") not in (None, source):
+        raise ConflictError(f"{wanted} is declared with another url", code="marketplace_name_taken")
+    was_trusted = wanted in (tree.get("trustedMarketplaces") or ())
+
+    def declare(now: Mapping[str, Any]) -> dict[str, Any]:
+        trusted = with_element(now, "trustedMarketplaces", wanted)
+        return {"extraKnownMarketplaces": {wanted: declaration}, **trusted}
+
+    change = change_intent(path, "settings", declare)
+    if not fetch:
+        return Added(wanted, change.changed, (f"{wanted} is fetched at the next start or refresh",))
+    found = reconcile_catalogs(site, settings(), refresh=frozenset({wanted}))
+    catalog = found.catalogs.get(wanted)
+    if catalog is None or wanted in found.report.failed:
+        finding = (found.report.failed | found.report.skipped)[wanted]
+        if former is None and change.changed:
+            change_intent(path, "settings", lambda now: _undeclared(now, wanted, keep_trust=was_trusted))
+            _forget(site, wanted)
+        raise error_like(finding.category, finding.reason, finding.code)
+    return Added(wanted, change.changed, (f"{wanted} offers {len(catalog.marketplace.plugins)} plugins",))
+
+
+def undeclare_marketplace(site: Site, settings: Settings, name: str, leaving: Collection[PluginId] = ()) -> bool:
+    """Removes a marketplace and the trust in it from the user's settings; whether it was there.
+
+    Args:
+        leaving: Its plugins that go with it. One write for all: a process that dies here leaves no plugin without the
+            marketplace it comes from.
+    Raises:
+        ConfigValidationError: Nobody declares it (`unknown_marketplace`).
+        PolicyError: The administrator keeps one of the plugins enabled (`policy_forced`).
+    """
+    if name not in declarations(settings) and not catalog_path(site.home, name).exists():
+        raise ConfigValidationError(f"no marketplace {name!r} is declared", code="unknown_marketplace")
+    gone = frozenset(map(str, leaving))
+    for plugin_id in leaving:
+        refuse_forced(settings, plugin_id)
+
+    def change(now: Mapping[str, Any]) -> dict[str, Any]:
+        patch = _undeclared(now, name, keep_trust=False)
+        if gone.intersection(installed := elements(now, "installedPlugins")):
+            patch["installedPlugins"] = [one for one in installed if one not in gone]
+        if opinions := {one: None for one in gone if opinion_in(now, one) is not None}:
+            patch["enabledPlugins"] = opinions
+        return patch
+
+    return change_intent(site.places.settings("user"), "settings", change).changed
+
+
+def forget_marketplace(site: Site, name: str) -> tuple[str, ...]:
+    """Deletes catalog and plugin trees of a marketplace, and its record last."""
+    return _forget(site, name)
+
+
+def set_auto_update(site: Site, settings: Settings, name: str, value: bool) -> bool:
+    """Says whether a marketplace is brought up to date at each boot; whether that is news.
+
+    Raises:
+        ConfigValidationError: Nobody declares it (`unknown_marketplace`).
+    """
+    declared = declarations(settings).get(name)
+    if declared is None:
+        raise ConfigValidationError(f"no marketplace {name!r} is declared", code="unknown_marketplace")
+    patch = {"extraKnownMarketplaces": {name: {"source": declared["source"], "autoUpdate": value}}}
+    return change_intent(site.places.settings("user"), "settings", lambda _: patch).changed
+
+
+def name_of(url: str) -> str:
+    """The name a url suggests for a marketplace."""
+    last = url.rstrip("/").replace(":", "/").rpartition("/")[2].removesuffix(".git").lower()
+    return "-".join(filter(None, "".join(one if one.isalnum() and one.isascii() else "-" for one in last).split("-")))
+
+
+def _undeclared(now: Mapping[str, Any], name: str, *, keep_trust: bool) -> dict[str, Any]:
+    patch = {} if keep_trust else without_element(now, "trustedMarketplaces", name)
+    if name in mapping(now.get("extraKnownMarketplaces")):
+        patch["extraKnownMarketplaces"] = {name: None}
+    return patch
+
+
+def _forget(site: Site, name: str) -> tuple[str, ...]:
+    check_marketplace_name(name)
+    root = catalogs_root(site.home)
+    places = (root / ".store" / name, root / ".plugins" / name, catalog_path(site.home, name))
+    with moving(site.home):
+        gone = tuple(str(place) for place in places if remove_tree(place, site.home))
+    suffix = f"@{name}"
+
+    def keep(ledger: Ledger) -> Ledger:
+        return {key: records for key, records in ledger.items() if not key.endswith(suffix)}
+
+    with suppress(FileNotFoundError):
+        change_ledger(site.home, keep)
+        change_knowns(site.home, lambda knowns: {key: knowns[key] for key in knowns if key != name})
+    return gone
