@@ -189,8 +189,7 @@ class Offline:
         return ManagementResult(changed, written_scope="user", warnings=(NEXT_START,))
 
     def set_marketplace(self, words: Words) -> ManagementResult:
-        changed = marketplaces.set_auto_update(self._site, self.settings(), words["name"], words["auto_update"])
-        return ManagementResult(changed, written_scope="user")
+        return marketplaces.set_auto_update(self._site, self.settings(), words["name"], words["auto_update"])
 
     def refresh(self, words: Words) -> ManagementResult:
         settings = self.settings()

@@ -223,11 +223,11 @@ class PluginDesk(Management):
         """Takes effect at the next boot."""
         async with self._turn:
             settings = self._composition.picture.settings
-            changed = await self._at_work(
+            result = await self._at_work(
                 lambda site: marketplaces.set_auto_update(site, settings, message.name, message.auto_update),
             )
             await self._absorb()
-        return ManagementResult(changed, written_scope="user")
+        return result
 
     @handler(concurrent=16)
     async def refresh_marketplaces(self, message: RefreshMarketplaces) -> ManagementResult:

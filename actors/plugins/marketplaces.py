@@ -12,9 +12,11 @@ from typing import Any
 import msgspec
 
 from ...wire.errors import ConfigValidationError, ConflictError, PolicyError, error_like
+from ...wire.messages.management import ManagementResult, WritableScope
 from ..reconcile.files.intent import change_intent, read_intent
-from ..reconcile.scopes.settings import Settings
-from .catalogs import declarations, reconcile_catalogs
+from ..reconcile.scopes.places import WRITABLE
+from ..reconcile.scopes.settings import Settings, has, value_at
+from .catalogs import check_source, declarations, reconcile_catalogs
 from .elements import elements, mapping, opinion_in, with_element, without_element
 from .git_urls import expanded, holds_credentials, is_git_url
 from .ids import PluginId, check_marketplace_name
@@ -24,6 +26,10 @@ from .operations import refuse_forced
 from .site import Site
 from .store import catalog_path, catalogs_root
 from .trees import remove_tree
+
+DECLARED = "extraKnownMarketplaces"
+PERSONAL_FIRST: tuple[WritableScope, ...] = ("user", "local", "project")
+"""Where to write what no scope says yet: a project's file is shared with others."""
 
 
 class Added(msgspec.Struct, frozen=True):
@@ -69,12 +75,12 @@ def add_marketplace(
     if not trust:
         raise PolicyError(f"{wanted} is added only with an explicit word of trust", code="trust_needed")
     if before.flag("strictKnownMarketplaces") and wanted not in before.names("trustedMarketplaces"):
-        declared = before.of("policy").get("extraKnownMarketplaces", {})
+        declared = before.of("policy").get(DECLARED, {})
         if wanted not in declared:
             raise PolicyError(f"{wanted} is not among the marketplaces that policy allows", code="source_refused")
     path = site.places.settings("user")
     tree = read_intent(path, "settings").tree
-    former = mapping(tree.get("extraKnownMarketplaces")).get(wanted)
+    former = mapping(tree.get(DECLARED)).get(wanted)
     declaration: dict[str, Any] = {"source": {"type": "git", "url": source}}
     if auto_update is not None:
         declaration["autoUpdate"] = auto_update
@@ -84,7 +90,7 @@ def add_marketplace(
 
     def declare(now: Mapping[str, Any]) -> dict[str, Any]:
         trusted = with_element(now, "trustedMarketplaces", wanted)
-        return {"extraKnownMarketplaces": {wanted: declaration}, **trusted}
+        return {DECLARED: {wanted: declaration}, **trusted}
 
     change = change_intent(path, "settings", declare)
     if not fetch:
@@ -111,7 +117,7 @@ def undeclare_marketplace(site: Site, settings: Settings, name: str, leaving: Co
         PolicyError: The administrator keeps one of the plugins enabled (`policy_forced`).
     """
     if name not in declarations(settings) and not catalog_path(site.home, name).exists():
-        raise ConfigValidationError(f"no marketplace {name!r} is declared", code="unknown_marketplace")
+        raise _unknown(name)
     gone = frozenset(map(str, leaving))
     for plugin_id in leaving:
         refuse_forced(settings, plugin_id)
@@ -132,17 +138,32 @@ def forget_marketplace(site: Site, name: str) -> tuple[str, ...]:
     return _forget(site, name)
 
 
-def set_auto_update(site: Site, settings: Settings, name: str, value: bool) -> bool:
-    """Says whether a marketplace is brought up to date at each boot; whether that is news.
+def set_auto_update(site: Site, settings: Settings, name: str, value: bool) -> ManagementResult:
+    """Says whether a marketplace is brought up to date at each boot.
+
+    That alone is written, and where the marketplace is declared: its url in another scope would be that scope's word
+    for it (R-PLUGIN-8).
 
     Raises:
         ConfigValidationError: Nobody declares it (`unknown_marketplace`).
+        PolicyError: It may not be fetched (`source_refused`), or the administrator decides (`policy_shadowed`).
+        ConflictError: No file that people write declares it (`read_only_scope`).
     """
-    declared = declarations(settings).get(name)
-    if declared is None:
-        raise ConfigValidationError(f"no marketplace {name!r} is declared", code="unknown_marketplace")
-    patch = {"extraKnownMarketplaces": {name: {"source": declared["source"], "autoUpdate": value}}}
-    return change_intent(site.places.settings("user"), "settings", lambda _: patch).changed
+    check_source(site, name, settings)
+    scope, place = _scope_to_set(settings, name), (DECLARED, name, "autoUpdate")
+    above = settings.shadow_of(place, scope)
+    if above is not None and value_at(above.values, place) is value:
+        above = None
+    if above is not None and above.origin == "policy":
+        raise PolicyError(f"policy decides when {name} is brought up to date", code="policy_shadowed")
+
+    def change(now: Mapping[str, Any]) -> dict[str, Any]:
+        if name not in mapping(now.get(DECLARED)):
+            raise _unknown(name)
+        return {DECLARED: {name: {"autoUpdate": value}}}
+
+    changed = change_intent(site.places.settings(scope), "settings", change).changed
+    return ManagementResult(changed, above is None, above.label if above is not None else None, scope)
 
 
 def name_of(url: str) -> str:
@@ -151,10 +172,27 @@ def name_of(url: str) -> str:
     return "-".join(filter(None, "".join(one if one.isalnum() and one.isascii() else "-" for one in last).split("-")))
 
 
+def _scope_to_set(settings: Settings, name: str) -> WritableScope:
+    """The scope whose word about updates of a marketplace counts, among those that declare it and may be written."""
+    declaring = [scope for scope in PERSONAL_FIRST if has(settings.of(scope), (DECLARED, name))]
+    if not declaring:
+        layer = settings.source_of((DECLARED, name))
+        assert layer is not None
+        if layer.origin == "policy":
+            raise PolicyError(f"{name} is declared by policy", code="policy_shadowed")
+        raise ConflictError(f"{name} is declared by {layer.label} alone; add it first", code="read_only_scope")
+    saying = [scope for scope in declaring if has(settings.of(scope), (DECLARED, name, "autoUpdate"))]
+    return max(saying, key=WRITABLE.index) if saying else declaring[0]
+
+
+def _unknown(name: str) -> ConfigValidationError:
+    return ConfigValidationError(f"no marketplace {name!r} is declared", code="unknown_marketplace")
+
+
 def _undeclared(now: Mapping[str, Any], name: str, *, keep_trust: bool) -> dict[str, Any]:
     patch = {} if keep_trust else without_element(now, "trustedMarketplaces", name)
-    if name in mapping(now.get("extraKnownMarketplaces")):
-        patch["extraKnownMarketplaces"] = {name: None}
+    if name in mapping(now.get(DECLARED)):
+        patch[DECLARED] = {name: None}
     return patch
 
 

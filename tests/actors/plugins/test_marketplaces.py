@@ -1,0 +1,99 @@
+"""What people do with marketplaces: real git, and the files of all scopes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from smcp_runtime.actors.plugins import marketplaces
+from smcp_runtime.actors.plugins.trust import refusal
+from smcp_runtime.wire.errors import ConfigValidationError, ConflictError, PolicyError
+from support.marketplaces import Repository, plugin
+from support.plugin_home import Home
+
+spec = pytest.mark.spec
+
+
+@pytest.fixture
+def acme(home: Home) -> Repository:
+    return home.marketplace("acme", plugin("audit"))
+
+
+def declared(repository: Repository, **more: Any) -> dict[str, Any]:
+    return {"source": {"type": "git", "url": repository.url}, **more}
+
+
+# -- whether it is brought up to date -----------------------------------------------------------
+
+
+@spec("R-PLUGIN-8", "R-PLUGIN-9", "R-GATE-4")
+@pytest.mark.parametrize("value", [True, False])
+def test_setting_a_marketplace_that_a_project_alone_declares_is_refused_and_makes_nobody_trust_it(
+    home: Home, acme: Repository, value: bool
+) -> None:
+    home.declare(acme, scope="project")
+    with pytest.raises(PolicyError) as caught:
+        marketplaces.set_auto_update(home.site, home.settings(), "acme", value)
+    assert caught.value.code == "source_refused"
+    assert home.said() == {}
+    assert refusal("acme", home.settings()) is not None
+    assert list(home.boot().catalogs.report.skipped) == ["acme"]
+
+
+@spec("R-PLUGIN-8", "R-PLUGIN-9")
+def test_setting_a_marketplace_writes_that_alone_and_where_it_is_declared(home: Home, acme: Repository) -> None:
+    home.declare(acme, scope="local")
+    result = marketplaces.set_auto_update(home.site, home.settings(), "acme", True)
+    assert (result.changed, result.effective, result.written_scope) == (True, True, "local")
+    assert home.said("local")["extraKnownMarketplaces"] == {"acme": declared(acme, autoUpdate=True)}
+    assert home.said() == {}
+    known = home.settings()
+    assert not marketplaces.set_auto_update(home.site, known, "acme", True).changed
+    home.say("local")
+    with pytest.raises(ConfigValidationError):
+        marketplaces.set_auto_update(home.site, known, "acme", False)
+    assert home.said("local") == {}
+
+
+@spec("R-FILE-13")
+def test_of_scopes_that_declare_a_marketplace_the_one_whose_word_counts_is_set(home: Home, acme: Repository) -> None:
+    home.declare(acme)
+    home.declare(acme, scope="local")
+    assert marketplaces.set_auto_update(home.site, home.settings(), "acme", False).written_scope == "user"
+    home.say("local", extraKnownMarketplaces={"acme": declared(acme, autoUpdate=False)})
+    result = marketplaces.set_auto_update(home.site, home.settings(), "acme", True)
+    assert (result.effective, result.written_scope) == (True, "local")
+    assert home.settings().merged["extraKnownMarketplaces"]["acme"]["autoUpdate"] is True
+
+
+@spec("R-FILE-13")
+def test_a_setting_of_a_marketplace_that_something_above_decides_says_so_or_is_refused(
+    home: Home, acme: Repository
+) -> None:
+    home.declare(acme)
+    home.config["marketplaces"] = {"acme": declared(acme, autoUpdate=False)}
+    result = marketplaces.set_auto_update(home.site, home.settings(), "acme", True)
+    assert (result.changed, result.effective, result.shadowed_by) == (True, False, "config")
+    home.say("policy", extraKnownMarketplaces={"acme": declared(acme, autoUpdate=True)})
+    before = home.said()
+    with pytest.raises(PolicyError) as caught:
+        marketplaces.set_auto_update(home.site, home.settings(), "acme", False)
+    assert caught.value.code == "policy_shadowed"
+    assert home.said() == before
+
+
+@spec("R-PLUGIN-9")
+def test_a_marketplace_that_no_file_of_a_person_declares_cannot_be_set(home: Home, acme: Repository) -> None:
+    with pytest.raises(ConfigValidationError) as unknown:
+        marketplaces.set_auto_update(home.site, home.settings(), "acme", True)
+    assert unknown.value.code == "unknown_marketplace"
+    home.config["marketplaces"] = {"acme": declared(acme)}
+    with pytest.raises(ConflictError) as caught:
+        marketplaces.set_auto_update(home.site, home.settings(), "acme", True)
+    assert caught.value.code == "read_only_scope"
+    home.say("policy", extraKnownMarketplaces={"acme": declared(acme)})
+    with pytest.raises(PolicyError) as forced:
+        marketplaces.set_auto_update(home.site, home.settings(), "acme", True)
+    assert forced.value.code == "policy_shadowed"
+    assert home.said() == {}
