@@ -5,18 +5,18 @@ As `operations`, on files alone.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from ...wire.errors import ConfigValidationError, ConflictError, PolicyError, error_like
+from ...wire.errors import ConfigValidationError, ConflictError, PolicyError, SmcpError, error_like
 from ...wire.messages.management import ManagementResult, WritableScope
 from ..reconcile.files.intent import change_intent, read_intent
 from ..reconcile.scopes.places import WRITABLE
 from ..reconcile.scopes.settings import Settings, has, value_at
-from .catalogs import check_source, declarations, reconcile_catalogs
+from .catalogs import Catalog, check_source, declarations, reconcile_catalogs
 from .elements import elements, mapping, opinion_in, with_element, without_element
 from .git_urls import expanded, holds_credentials, is_git_url
 from .ids import PluginId, check_marketplace_name
@@ -92,17 +92,19 @@ def add_marketplace(
         trusted = with_element(now, "trustedMarketplaces", wanted)
         return {DECLARED: {wanted: declaration}, **trusted}
 
+    # A catalog that is there belongs to another scope, or to nobody until somebody prunes it (R-PLUGIN-10).
+    was_there = os.path.lexists(catalog_path(site.home, wanted))
     change = change_intent(path, "settings", declare)
     if not fetch:
         return Added(wanted, change.changed, (f"{wanted} is fetched at the next start or refresh",))
-    found = reconcile_catalogs(site, settings(), refresh=frozenset({wanted}))
-    catalog = found.catalogs.get(wanted)
-    if catalog is None or wanted in found.report.failed:
-        finding = (found.report.failed | found.report.skipped)[wanted]
+    try:
+        catalog = _fetched(site, settings(), wanted)
+    except SmcpError:
         if former is None and change.changed:
             change_intent(path, "settings", lambda now: _undeclared(now, wanted, keep_trust=was_trusted))
-            _forget(site, wanted)
-        raise error_like(finding.category, finding.reason, finding.code)
+        if not was_there:
+            _forget_catalog(site, wanted)
+        raise
     return Added(wanted, change.changed, (f"{wanted} offers {len(catalog.marketplace.plugins)} plugins",))
 
 
@@ -133,9 +135,19 @@ def undeclare_marketplace(site: Site, settings: Settings, name: str, leaving: Co
     return change_intent(site.places.settings("user"), "settings", change).changed
 
 
-def forget_marketplace(site: Site, name: str) -> tuple[str, ...]:
-    """Deletes catalog and plugin trees of a marketplace, and its record last."""
-    return _forget(site, name)
+def forget_marketplace(site: Site, name: str) -> None:
+    """Deletes plugin trees and catalog of a marketplace, and its record last."""
+    check_marketplace_name(name)
+    root, suffix = catalogs_root(site.home), f"@{name}"
+    with moving(site.home):
+        for place in (root / ".store" / name, root / ".plugins" / name):
+            remove_tree(place, site.home)
+
+    def keep(ledger: Ledger) -> Ledger:
+        return {key: records for key, records in ledger.items() if not key.endswith(suffix)}
+
+    change_ledger(site.home, keep)
+    _forget_catalog(site, name)
 
 
 def set_auto_update(site: Site, settings: Settings, name: str, value: bool) -> ManagementResult:
@@ -196,18 +208,15 @@ def _undeclared(now: Mapping[str, Any], name: str, *, keep_trust: bool) -> dict[
     return patch
 
 
-def _forget(site: Site, name: str) -> tuple[str, ...]:
-    check_marketplace_name(name)
-    root = catalogs_root(site.home)
-    places = (root / ".store" / name, root / ".plugins" / name, catalog_path(site.home, name))
+def _fetched(site: Site, settings: Settings, name: str) -> Catalog:
+    found = reconcile_catalogs(site, settings, refresh=frozenset({name}))
+    finding = (found.report.failed | found.report.skipped).get(name)
+    if finding is not None:
+        raise error_like(finding.category, finding.reason, finding.code)
+    return found.catalogs[name]
+
+
+def _forget_catalog(site: Site, name: str) -> None:
     with moving(site.home):
-        gone = tuple(str(place) for place in places if remove_tree(place, site.home))
-    suffix = f"@{name}"
-
-    def keep(ledger: Ledger) -> Ledger:
-        return {key: records for key, records in ledger.items() if not key.endswith(suffix)}
-
-    with suppress(FileNotFoundError):
-        change_ledger(site.home, keep)
-        change_knowns(site.home, lambda knowns: {key: knowns[key] for key in knowns if key != name})
-    return gone
+        remove_tree(catalog_path(site.home, name), site.home)
+    change_knowns(site.home, lambda knowns: {key: knowns[key] for key in knowns if key != name})

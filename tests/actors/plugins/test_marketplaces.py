@@ -8,11 +8,12 @@ import pytest
 
 from smcp_runtime.actors.plugins import marketplaces
 from smcp_runtime.actors.plugins.trust import refusal
-from smcp_runtime.wire.errors import ConfigValidationError, ConflictError, PolicyError
+from smcp_runtime.wire.errors import AuthError, ConfigValidationError, ConflictError, NetworkError, PolicyError
 from support.marketplaces import Repository, plugin
 from support.plugin_home import Home
 
 spec = pytest.mark.spec
+DECLARED = marketplaces.DECLARED
 
 
 @pytest.fixture
@@ -22,6 +23,39 @@ def acme(home: Home) -> Repository:
 
 def declared(repository: Repository, **more: Any) -> dict[str, Any]:
     return {"source": {"type": "git", "url": repository.url}, **more}
+
+
+# -- one that cannot be added -------------------------------------------------------------------
+
+
+@spec("R-PLUGIN-10", "R-PLUGIN-11", "R-PLUGIN-13")
+def test_an_add_that_fails_takes_nothing_from_who_has_the_marketplace_already(home: Home, acme: Repository) -> None:
+    home.declare(acme, scope="local")
+    home.install("audit@acme")
+    home.enable("audit@acme")
+    before = home.everything()
+    acme.root.rename(home.root / "repositories/away")
+    with pytest.raises((NetworkError, AuthError)):
+        marketplaces.add_marketplace(home.site, home.settings, acme.url, "acme", trust=True)
+    assert (home.said().get(DECLARED, {}), home.said().get("trustedMarketplaces", [])) == ({}, [])
+    assert derived(home.everything()) == derived(before)
+    assert [str(one.plugin_id) for one in home.active().bundles] == ["audit@acme"]
+
+
+@spec("R-PLUGIN-10")
+def test_an_add_that_fails_leaves_a_catalog_that_nobody_declares_any_more(home: Home, acme: Repository) -> None:
+    home.declare(acme)
+    home.install("audit@acme")
+    home.say("user", installedPlugins=["audit@acme"], enabledPlugins={"audit@acme": True})
+    before = home.everything()
+    with pytest.raises((NetworkError, AuthError)):
+        marketplaces.add_marketplace(home.site, home.settings, f"file://{home.root}/nowhere", "acme", trust=True)
+    assert derived(home.everything()) == derived(before)
+
+
+def derived(files: dict[str, bytes]) -> dict[str, bytes]:
+    """What was fetched, and the records of it."""
+    return {path: content for path, content in files.items() if path.startswith("home/")}
 
 
 # -- whether it is brought up to date -----------------------------------------------------------
