@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
-from ...wire.errors import ConfigValidationError, ConflictError, PolicyError, SmcpError, error_like
+from ...wire.errors import ConfigValidationError, ConflictError, PolicyError, error_like
 from ...wire.messages.management import ManagementResult, WritableScope
 from ..reconcile.files.intent import change_intent, read_intent
+from ..reconcile.files.patch import replacing
 from ..reconcile.scopes.places import WRITABLE
 from ..reconcile.scopes.settings import Settings, has, value_at
 from .catalogs import Catalog, check_source, declarations, reconcile_catalogs
@@ -50,7 +51,7 @@ def add_marketplace(
     auto_update: bool | None = None,
     fetch: bool = True,
 ) -> Added:
-    """Declares a marketplace in the user's settings and fetches it; one that cannot be fetched leaves nothing.
+    """Declares a marketplace in the user's settings and fetches it; one that cannot be fetched leaves all as it was.
 
     Args:
         settings: The settings as they are on disk at that moment.
@@ -58,26 +59,11 @@ def add_marketplace(
         trust: The user's explicit word (R-PLUGIN-9).
     Raises:
         ConfigValidationError, PolicyError, ConflictError: It may not be added.
-        NetworkError, AuthError: It could not be fetched.
+        NetworkError, AuthError, StartupError: It could not be fetched or kept.
     """
-    before, source = settings(), expanded(url)
-    if not is_git_url(source):
-        raise ConfigValidationError("that is no git url this runtime fetches from", code="bad_git_url", field="url")
-    if holds_credentials(source):
-        reason = (
-            "a url in settings may hold no password, and over http no user, which may be a token; "
-            "git asks your credential helper or ssh key by itself"
-        )
-        raise ConfigValidationError(reason, code="secret_in_url", field="url")
+    before, source = settings(), _source(url)
     wanted = check_marketplace_name(name or name_of(source))
-    if wanted in before.names("blockedMarketplaces"):
-        raise PolicyError(f"{wanted} is blocked", code="source_refused")
-    if not trust:
-        raise PolicyError(f"{wanted} is added only with an explicit word of trust", code="trust_needed")
-    if before.flag("strictKnownMarketplaces") and wanted not in before.names("trustedMarketplaces"):
-        declared = before.of("policy").get(DECLARED, {})
-        if wanted not in declared:
-            raise PolicyError(f"{wanted} is not among the marketplaces that policy allows", code="source_refused")
+    _refuse_to_add(before, wanted, trust=trust)
     path = site.places.settings("user")
     tree = read_intent(path, "settings").tree
     former = mapping(tree.get(DECLARED)).get(wanted)
@@ -99,10 +85,10 @@ def add_marketplace(
         return Added(wanted, change.changed, (f"{wanted} is fetched at the next start or refresh",))
     try:
         catalog = _fetched(site, settings(), wanted)
-    except SmcpError:
-        if former is None and change.changed:
-            change_intent(path, "settings", lambda now: _undeclared(now, wanted, keep_trust=was_trusted))
-        if not was_there:
+    except BaseException:  # also when whoever asked for it has gone
+        if change.changed:
+            change_intent(path, "settings", lambda now: _restored(now, wanted, former, keep_trust=was_trusted))
+        if not was_there and os.path.lexists(catalog_path(site.home, wanted)):
             _forget_catalog(site, wanted)
         raise
     return Added(wanted, change.changed, (f"{wanted} offers {len(catalog.marketplace.plugins)} plugins",))
@@ -184,6 +170,30 @@ def name_of(url: str) -> str:
     return "-".join(filter(None, "".join(one if one.isalnum() and one.isascii() else "-" for one in last).split("-")))
 
 
+def _source(url: str) -> str:
+    source = expanded(url)
+    if not is_git_url(source):
+        raise ConfigValidationError("that is no git url this runtime fetches from", code="bad_git_url", field="url")
+    if holds_credentials(source):
+        reason = (
+            "a url in settings may hold no password, and over http no user, which may be a token; "
+            "git asks your credential helper or ssh key by itself"
+        )
+        raise ConfigValidationError(reason, code="secret_in_url", field="url")
+    return source
+
+
+def _refuse_to_add(settings: Settings, name: str, *, trust: bool) -> None:
+    if name in settings.names("blockedMarketplaces"):
+        raise PolicyError(f"{name} is blocked", code="source_refused")
+    if not trust:
+        raise PolicyError(f"{name} is added only with an explicit word of trust", code="trust_needed")
+    if settings.flag("strictKnownMarketplaces") and name not in settings.names("trustedMarketplaces"):
+        declared = settings.of("policy").get(DECLARED, {})
+        if name not in declared:
+            raise PolicyError(f"{name} is not among the marketplaces that policy allows", code="source_refused")
+
+
 def _scope_to_set(settings: Settings, name: str) -> WritableScope:
     """The scope whose word about updates of a marketplace counts, among those that declare it and may be written."""
     declaring = [scope for scope in PERSONAL_FIRST if has(settings.of(scope), (DECLARED, name))]
@@ -205,6 +215,15 @@ def _undeclared(now: Mapping[str, Any], name: str, *, keep_trust: bool) -> dict[
     patch = {} if keep_trust else without_element(now, "trustedMarketplaces", name)
     if name in mapping(now.get(DECLARED)):
         patch[DECLARED] = {name: None}
+    return patch
+
+
+def _restored(now: Mapping[str, Any], name: str, former: object, *, keep_trust: bool) -> dict[str, Any]:
+    """The change that brings back what a file said of a marketplace; `None` is nothing."""
+    patch = _undeclared(now, name, keep_trust=keep_trust)
+    if former is not None:
+        current = mapping(now.get(DECLARED)).get(name)
+        patch[DECLARED] = {name: replacing(current, former) if isinstance(former, Mapping) else former}
     return patch
 
 

@@ -8,7 +8,14 @@ import pytest
 
 from smcp_runtime.actors.plugins import marketplaces
 from smcp_runtime.actors.plugins.trust import refusal
-from smcp_runtime.wire.errors import AuthError, ConfigValidationError, ConflictError, NetworkError, PolicyError
+from smcp_runtime.wire.errors import (
+    AuthError,
+    ConfigValidationError,
+    ConflictError,
+    NetworkError,
+    PolicyError,
+    StartupError,
+)
 from support.marketplaces import Repository, plugin
 from support.plugin_home import Home
 
@@ -51,6 +58,32 @@ def test_an_add_that_fails_leaves_a_catalog_that_nobody_declares_any_more(home: 
     with pytest.raises((NetworkError, AuthError)):
         marketplaces.add_marketplace(home.site, home.settings, f"file://{home.root}/nowhere", "acme", trust=True)
     assert derived(home.everything()) == derived(before)
+
+
+@spec("R-CORE-3", "R-PLUGIN-9", "R-PLUGIN-13")
+def test_an_add_to_a_home_that_cannot_be_used_leaves_neither_declaration_nor_trust(
+    home: Home, acme: Repository
+) -> None:
+    home.home.write_text("no directory")
+    with pytest.raises(StartupError) as caught:
+        marketplaces.add_marketplace(home.site, home.settings, acme.url, "acme", trust=True)
+    assert caught.value.code == "unwritable"
+    assert (home.said()[DECLARED], home.said()["trustedMarketplaces"]) == ({}, [])
+
+
+@spec("R-CORE-3", "R-PLUGIN-9", "R-PLUGIN-13")
+@pytest.mark.parametrize("trusted", [[], ["acme"], ["other", "acme"]])
+def test_an_add_that_fails_leaves_a_declaration_that_stood_there_as_it_was(home: Home, trusted: list[str]) -> None:
+    url = f"file://{home.root}/nowhere"
+    said = {
+        DECLARED: {"acme": {"source": {"type": "git", "url": url}}, "other": {"source": {"type": "git", "url": url}}},
+        "trustedMarketplaces": trusted,
+    }
+    for former in (said, {**said, DECLARED: {"acme": {**said[DECLARED]["acme"], "autoUpdate": False}}}):
+        home.say("user", **former)
+        with pytest.raises((NetworkError, AuthError)):
+            marketplaces.add_marketplace(home.site, home.settings, url, "acme", trust=True, auto_update=True)
+        assert home.said() == former
 
 
 def derived(files: dict[str, bytes]) -> dict[str, bytes]:
