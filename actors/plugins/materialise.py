@@ -53,20 +53,27 @@ def entry_of(plugin_id: PluginId, catalog: Catalog) -> Entry:
 
 
 def materialise(
-    site: Site, plugin_id: PluginId, catalog: Catalog, ledger: Ledger, *, fresh: bool = False
+    site: Site,
+    plugin_id: PluginId,
+    catalog: Catalog,
+    ledger: Ledger,
+    *,
+    fresh: bool = False,
+    version: str | None = None,
 ) -> Materialised:
     """The plugin, ready.
 
     Args:
         fresh: Fetch again what comes from a repository of its own.
+        version: The only one that is wanted; `None` for the one there is.
     Raises:
-        ConfigValidationError, ConflictError: The plugin is faulty; nothing of it is left.
+        ConfigValidationError, ConflictError: The plugin is faulty or of another version; nothing of it is left.
         NetworkError, AuthError: It could not be fetched, and there is no good tree of it.
         StartupError: The disk refuses.
     """
     entry = entry_of(plugin_id, catalog)
     record = next((one for one in ledger.get(str(plugin_id), ()) if one.scope == "user"), None)
-    work = _Work(site, plugin_id, entry, record)
+    work = _Work(site, plugin_id, entry, record, version)
     try:
         if entry.source.url is None:
             return work.from_catalog(catalog)
@@ -81,6 +88,7 @@ class _Work(msgspec.Struct):
     plugin_id: PluginId
     entry: Entry
     record: Record | None
+    wanted: str | None
 
     def from_catalog(self, catalog: Catalog) -> Materialised:
         with suppress(ConfigValidationError):  # whoever replaces the catalog just now may leave nothing to be seen
@@ -153,7 +161,7 @@ class _Work(msgspec.Struct):
 
     def _ready(self, version: str, commit: str | None) -> Materialised | None:
         place = plugin_path(self.site.home, self.plugin_id, version)
-        if not place.is_dir() or place.is_symlink():
+        if self.wanted not in (None, version) or not place.is_dir() or place.is_symlink():
             return None
         try:
             bundle = read_bundle(place, self.plugin_id, self.entry, version, commit)
@@ -164,6 +172,9 @@ class _Work(msgspec.Struct):
     def _install(self, tree: Path, version: str, commit: str | None) -> Materialised:
         """Judges a tree and moves it to its place. Holds the trees."""
         self.site.report(str(self.plugin_id), "checking", None)
+        if self.wanted not in (None, version):
+            reason = f"{self.plugin_id} is {version}, not {self.wanted}"
+            raise ConfigValidationError(reason, code="unknown_version")
         bundle = read_bundle(tree, self.plugin_id, self.entry, version, commit)
         place = plugin_path(self.site.home, self.plugin_id, version)
         former = workshop(self.site.home) / f"old-{self.plugin_id}"

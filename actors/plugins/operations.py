@@ -58,16 +58,14 @@ def install(site: Site, settings: Settings, plugin_id: PluginId, version: str | 
         finding = catalogs.report.failed[plugin_id.marketplace]
         raise error_like(finding.category, finding.reason, finding.code)
     entry = entry_of(plugin_id, catalog)
-    if version not in (None, entry.version):
-        reason = f"{text} is offered as {entry.version or 'a version of its own'}, not {version}"
+    if entry.version is not None and version not in (None, entry.version):
+        reason = f"{text} is offered as {entry.version}, not {version}"
         raise ConfigValidationError(reason, code="unknown_version", plugin_id=text)
     path = site.places.settings("user")
     change = change_intent(path, "settings", lambda now: with_element(now, "installedPlugins", text))
     try:
         ledger, _ = read_ledger(site.home)
-        made = materialise(site, plugin_id, catalog, ledger)
-        if version not in (None, made.bundle.version):
-            raise ConfigValidationError(f"{text} is {made.bundle.version}, not {version}", code="unknown_version")
+        made = materialise(site, plugin_id, catalog, ledger, version=version)
     except BaseException:
         if change.changed:
             change_intent(path, "settings", lambda now: without_element(now, "installedPlugins", text))

@@ -84,8 +84,8 @@ class Home:
     def declare(self, repository: Repository, name: str = "acme", *, scope: str = "user", **more: Any) -> None:
         self.say(scope, extraKnownMarketplaces={name: {"source": {"type": "git", "url": repository.url}}}, **more)
 
-    def install(self, plugin_id: str) -> operations.Installed:
-        return operations.install(self.site, self.settings(), parse_plugin_id(plugin_id))
+    def install(self, plugin_id: str, version: str | None = None) -> operations.Installed:
+        return operations.install(self.site, self.settings(), parse_plugin_id(plugin_id), version)
 
     def enable(self, plugin_id: str, value: bool = True, scope: Any = None) -> operations.Opinion:
         return operations.write_opinion(self.site, self.settings(), parse_plugin_id(plugin_id), value, scope)

@@ -18,7 +18,7 @@ import pytest
 from smcp_runtime.actors.plugins import gc, marketplaces, operations
 from smcp_runtime.actors.plugins.git import Git
 from smcp_runtime.actors.plugins.ids import parse_plugin_id
-from smcp_runtime.actors.plugins.store import catalog_path, legacy_path, plugin_path
+from smcp_runtime.actors.plugins.store import catalog_path, legacy_path, plugin_path, versions_path
 from smcp_runtime.actors.plugins.trees import remove_tree
 from smcp_runtime.actors.skills.discover import scan_plugins
 from smcp_runtime.actors.skills.forbidden import ForbiddenNames
@@ -614,6 +614,44 @@ def test_of_two_plugins_with_one_server_the_first_installed_supplies_it_and_the_
     base = home.active()
     assert base.owners == {"db": f"{order[0]}@acme"}
     assert [finding.code for finding in base.findings] == ["bundled_twice"]
+
+
+@spec("R-PLUGIN-4", "R-PLUGIN-13")
+def test_a_version_can_be_asked_for_wherever_it_stands(home: Home) -> None:
+    """In the entry, else in the plugin's own manifest, else it is the commit."""
+    bare = {"plugins/bare/skills/work/SKILL.md": skill("work")}
+    entry = {"tides": {"source": "tides", "version": "2.0.0"}}
+    manifest = catalog("acme", "audit", "bare", **entry)
+    repository = home.repository("acme", manifest, plugin("audit"), plugin("tides"), bare)
+    home.declare(repository)
+    commit = repository.git("rev-parse", "HEAD")
+    for name, version in (("audit", "1.0.0"), ("tides", "2.0.0"), ("bare", commit)):
+        with pytest.raises(ConfigValidationError) as caught:
+            home.install(f"{name}@acme", "0.9.0")
+        assert caught.value.code == "unknown_version"
+        assert caught.value.plugin_id == f"{name}@acme"
+        assert f"{name}@acme" not in home.said().get("installedPlugins", [])
+        assert not versions_path(home.home, parse_plugin_id(f"{name}@acme")).exists()
+        assert home.install(f"{name}@acme", version).bundle.version == version
+
+
+@spec("R-PLUGIN-13")
+def test_a_plugin_stays_as_it_is_when_another_version_of_it_is_asked_for_in_vain(home: Home) -> None:
+    own = home.repository("own", {"skills/work/SKILL.md": skill("work")})
+    manifest = catalog("acme", "audit", own={"source": {"source": "url", "url": own.url}})
+    repository = home.repository("acme", manifest, plugin("audit"))
+    home.declare(repository)
+    for name in ("audit", "own"):
+        home.install(f"{name}@acme")
+    own.commit()
+    before = home.everything()
+    for name in ("audit", "own"):
+        with pytest.raises(ConfigValidationError) as caught:
+            home.install(f"{name}@acme", "0.9.0")
+        assert caught.value.code == "unknown_version"
+    assert home.everything() == before
+    newest = own.git("rev-parse", "HEAD")
+    assert home.install("own@acme", newest).bundle.version == newest
 
 
 # -- marketplaces by hand -----------------------------------------------------------------------
