@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio.from_thread
+import msgspec
 
 from ..actors.reconcile.composition import Picture
 from ..actors.reconcile.config.computer_config import ComputerConfig
@@ -18,7 +19,13 @@ from ..actors.reconcile.config.options import RuntimeOptions
 from ..actors.reconcile.loading import load_all, places_for, settings_of
 from ..actors.reconcile.management.defining import define, read_definition, undefine
 from ..actors.reconcile.management.input_views import supplied_by, views_of
-from ..actors.reconcile.management.operations import answered, changed_settings, outcome_of_settings, shown_settings
+from ..actors.reconcile.management.operations import (
+    answered,
+    changed_settings,
+    outcome_of,
+    outcome_of_settings,
+    shown_settings,
+)
 from ..actors.reconcile.management.preview import preview
 from ..actors.reconcile.values.chain import stores_of
 from ..actors.reconcile.values.secret_store import nowhere_to_keep
@@ -122,7 +129,11 @@ class Intents:
             raise ConfigValidationError("there is no such server", code="unknown_server", bundle_id=bundle_id)
         message = AnswerApproval(answer, bundle_id, words.get("fingerprint"))
         changed = answered(message, member, picture.rules, self._places)
-        return ManagementResult(changed, written_scope="local", warnings=(AT_THE_NEXT_START,))
+        if member is None:
+            return ManagementResult(changed, written_scope="local", warnings=(AT_THE_NEXT_START,))
+        after = self._picture()
+        result = outcome_of(changed, after.servers.get(bundle_id, member), answer, after.settings)
+        return msgspec.structs.replace(result, warnings=(*result.warnings, AT_THE_NEXT_START))
 
     def _picture(self) -> Picture:
         return preview(self._config, self._options).picture

@@ -8,23 +8,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from ..actors.plugins import gc, marketplaces, operations
 from ..actors.plugins.baseline import refuse_denied
+from ..actors.plugins.bundle import Bundle
 from ..actors.plugins.catalogs import declarations
 from ..actors.plugins.desk import collected
-from ..actors.plugins.ids import check_marketplace_name, parse_plugin_id
+from ..actors.plugins.ids import PluginId, check_marketplace_name, parse_plugin_id
 from ..actors.plugins.ledger import read_knowns, read_ledger
+from ..actors.plugins.operations import Departure
 from ..actors.plugins.recovery import Recovered, migrate, recover
 from ..actors.plugins.recycling import reclaimed
 from ..actors.plugins.site import Report, Site, nobody, site_of
 from ..actors.plugins.standing import standing_catalogs
 from ..actors.plugins.views import marketplace_views, plugin_views
+from ..actors.reconcile.composition import Picture
 from ..actors.reconcile.config.computer_config import ComputerConfig
 from ..actors.reconcile.config.options import RuntimeOptions
 from ..actors.reconcile.loading import load_all, settings_of
 from ..actors.reconcile.management.declaring import declare, read_declared
+from ..actors.reconcile.management.operations import outcome_of_declaring, outcome_of_removing
 from ..actors.reconcile.management.preview import preview
-from ..actors.reconcile.management.server_desk import server_views
+from ..actors.reconcile.management.server_desk import server_views, switched
 from ..actors.reconcile.management.server_files import remove, switch
 from ..actors.reconcile.scopes.settings import Settings
 from ..actors.skills.discover import scan_plugins, scan_roots
@@ -72,36 +78,40 @@ class Offline:
         """The settings as the files say now."""
         return settings_of(self._config, load_all(self._options))
 
+    def _picture(self) -> Picture:
+        return preview(self._config, self._options).picture
+
     # -- servers --------------------------------------------------------------------------------
 
     def servers(self, _: Words) -> Any:
-        return server_views(preview(self._config, self._options).picture, {})
+        return server_views(self._picture(), {})
 
     def declare(self, words: Words) -> ManagementResult:
         server = words["server"]
-        entry, picture = read_declared(server), preview(self._config, self._options).picture
+        entry, picture = read_declared(server), self._picture()
         picture.refuse_claims(servers=(entry,))
         winner = picture.servers.get(entry.bundle_id)
         changed, scope = declare(server, words.get("scope", "local"), self._site.places, winner)
-        return ManagementResult(changed, written_scope=scope, warnings=(NEXT_START,))
+        return _later(outcome_of_declaring(changed, scope, self._picture().servers.get(entry.bundle_id)))
 
     def remove(self, words: Words) -> ManagementResult:
-        member = preview(self._config, self._options).picture.servers.get(words["bundle_id"])
-        changed = remove(self._site.places, member, words["bundle_id"], False)
-        return ManagementResult(changed, warnings=(NEXT_START,))
+        bundle_id = words["bundle_id"]
+        changed = remove(self._site.places, self._picture().servers.get(bundle_id), bundle_id, False)
+        return _later(outcome_of_removing(changed, self._picture().servers.get(bundle_id)))
 
     def switch(self, words: Words, *, enabled: bool) -> ManagementResult:
-        member = preview(self._config, self._options).picture.servers.get(words["bundle_id"])
+        bundle_id = words["bundle_id"]
+        member = self._picture().servers.get(bundle_id)
         if member is None:
-            raise ConfigValidationError("there is no such server", code="unknown_server", bundle_id=words["bundle_id"])
+            raise ConfigValidationError("there is no such server", code="unknown_server", bundle_id=bundle_id)
         changed = switch(self._site.places, member, enabled=enabled)
-        return ManagementResult(changed, written_scope="local", warnings=(NEXT_START,))
+        return _later(switched(self._picture(), bundle_id, changed, enabled=enabled))
 
     # -- skills ---------------------------------------------------------------------------------
 
     def skills(self, _: Words) -> SkillStatus:
         """Those on disk; what servers bring needs servers."""
-        picture = preview(self._config, self._options).picture
+        picture = self._picture()
         forbidden = ForbiddenNames(self._options.forbidden_skill_files)
         finds = [scan_roots([str(self._site.home / "user")], forbidden)]
         finds += scan_plugins(list(enumerate(picture.base.skills)), forbidden)
@@ -113,20 +123,20 @@ class Offline:
     # -- plugins --------------------------------------------------------------------------------
 
     def plugins(self, _: Words) -> Any:
-        picture = preview(self._config, self._options).picture
+        picture = self._picture()
         return plugin_views(picture.loaded.plugins, picture.base, picture.settings, picture.servers)
 
     def install(self, words: Words) -> ManagementResult:
         plugin_id = parse_plugin_id(words["plugin_id"])
         made = operations.install(self._site, self.settings(), plugin_id, words.get("version"))
-        servers = preview(self._config, self._options).picture.servers
+        servers = self._picture().servers
         there = tuple(one for one in made.bundle.bundle_ids if one in servers)
         notes = tuple(f"dependency satisfied: {one} is there already and stays as it is" for one in there)
         return ManagementResult(made.changed, written_scope="user", warnings=(NEXT_START,), diagnostics=notes)
 
     def opine(self, words: Words, *, value: bool) -> ManagementResult:
         plugin_id = parse_plugin_id(words["plugin_id"])
-        picture = preview(self._config, self._options).picture
+        picture = self._picture()
         known = picture.loaded.plugins.find(plugin_id)
         if value and known is not None and known.bundle is not None:
             refuse_denied(known.bundle, picture.rules)
@@ -139,17 +149,21 @@ class Offline:
 
     def uninstall(self, words: Words) -> ManagementResult:
         plugin_id = parse_plugin_id(words["plugin_id"])
-        known = preview(self._config, self._options).picture.loaded.plugins.find(plugin_id)
-        departure = operations.withdraw(self._site, self.settings(), plugin_id, known.bundle if known else None)
-        if not departure.remaining:
-            operations.discard(self._site, plugin_id)
-        picture = preview(self._config, self._options).picture
+        known = self._picture().loaded.plugins.find(plugin_id)
+        departure = self._withdraw(plugin_id, known.bundle if known else None)
+        picture = self._picture()
         ledger, _ = read_ledger(self._site.home)
         others = {key: [one for record in records for one in record.mcp_servers] for key, records in ledger.items()}
         gone = reclaimed(departure.servers, others, picture.layers)
         notes = tuple(f"{one} goes with it" for one in gone)
         label = departure.remaining[0] if departure.remaining else None
         return ManagementResult(departure.changed, label is None, label, "user", (NEXT_START,), notes)
+
+    def _withdraw(self, plugin_id: PluginId, known: Bundle | None) -> Departure:
+        departure = operations.withdraw(self._site, self.settings(), plugin_id, known)
+        if not departure.remaining:
+            operations.discard(self._site, plugin_id)
+        return departure
 
     def collect(self, words: Words) -> CollectedPlugins:
         settings = self.settings()
@@ -183,10 +197,9 @@ class Offline:
         leaving = [] if keep else [one for one in installed if one.marketplace == name]
         changed = marketplaces.undeclare_marketplace(self._site, settings, name, leaving)
         for plugin_id in leaving:
-            operations.withdraw(self._site, settings, plugin_id, None)
-        if not keep:
-            marketplaces.forget_marketplace(self._site, name)
-        return ManagementResult(changed, written_scope="user", warnings=(NEXT_START,))
+            self._withdraw(plugin_id, None)
+        after = self.settings()
+        return _later(marketplaces.end_removal(self._site, after, name, changed=changed, keep_plugins=keep))
 
     def set_marketplace(self, words: Words) -> ManagementResult:
         return marketplaces.set_auto_update(self._site, self.settings(), words["name"], words["auto_update"])
@@ -209,6 +222,10 @@ class Offline:
     def prune(self, _: Words) -> ManagementResult:
         gone = gc.prune(self._site, self.settings())
         return ManagementResult(bool(gone), diagnostics=tuple(f"{name} is deleted" for name in gone))
+
+
+def _later(result: ManagementResult) -> ManagementResult:
+    return msgspec.structs.replace(result, warnings=(*result.warnings, NEXT_START))
 
 
 _OPERATIONS: Mapping[str, Callable[[Offline, Words], Any]] = {

@@ -212,11 +212,10 @@ class PluginDesk(Management):
             for plugin_id in leaving:
                 await self._uninstall(plugin_id, keep_servers=False)
             await self._absorb()
-            still = self._composition.picture.settings.source_of(("extraKnownMarketplaces", name))
-            if still is None and not message.keep_plugins:
-                await self._at_work(lambda site: marketplaces.forget_marketplace(site, name))
-        label = still.label if still is not None else None
-        return ManagementResult(changed, still is None, label, "user")
+            after, keep = self._composition.picture.settings, message.keep_plugins
+            return await self._at_work(
+                lambda site: marketplaces.end_removal(site, after, name, changed=changed, keep_plugins=keep)
+            )
 
     @handler(concurrent=16)
     async def set_marketplace(self, message: SetMarketplace) -> ManagementResult:

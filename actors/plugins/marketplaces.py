@@ -121,6 +121,22 @@ def undeclare_marketplace(site: Site, settings: Settings, name: str, leaving: Co
     return change_intent(site.places.settings("user"), "settings", change).changed
 
 
+def end_removal(
+    site: Site, settings: Settings, name: str, *, changed: bool, keep_plugins: bool = False
+) -> ManagementResult:
+    """What became of a marketplace that was undeclared: forgotten, unless another scope declares it (R-FILE-13).
+
+    Args:
+        settings: The settings as they are now.
+        changed: Whether the user's settings declared it.
+        keep_plugins: Leave what was fetched.
+    """
+    still = settings.source_of((DECLARED, name))
+    if still is None and not keep_plugins:
+        forget_marketplace(site, name)
+    return ManagementResult(changed, still is None, still.label if still is not None else None, "user")
+
+
 def forget_marketplace(site: Site, name: str) -> None:
     """Deletes plugin trees and catalog of a marketplace, and its record last."""
     check_marketplace_name(name)

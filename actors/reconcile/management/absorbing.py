@@ -44,10 +44,17 @@ from ..held import Held
 from ..loading import Loaded, differences_on_disk, load_again
 from ..running.lanes import Lanes
 from ..scopes.places import Places
-from ..server_set import SetEntry, Verdict
+from ..server_set import SetEntry
 from ..values.stores import Stores
 from .declaring import declare, read_declared
-from .operations import answered, changed_settings, outcome_of, outcome_of_settings, shown_settings
+from .operations import (
+    answered,
+    changed_settings,
+    outcome_of,
+    outcome_of_declaring,
+    outcome_of_settings,
+    shown_settings,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -109,9 +116,8 @@ class Management(Actor, ABC):
         await self._absorb()
         if member is None:
             return ManagementResult(changed, written_scope="local")
-        wanted: Verdict = "ENABLED" if message.answer == "approve" else "DISABLED"
         after = self._member(member.bundle_id)
-        return outcome_of(changed, after, wanted, self._composition.picture.settings)
+        return outcome_of(changed, after, message.answer, self._composition.picture.settings)
 
     def _ask_for_approvals(self) -> None:
         """Asks the application about servers it was not asked about yet; each server as it is, once."""
@@ -212,8 +218,7 @@ class Management(Actor, ABC):
             )
             await self._absorb()
             after = self._member(bundle_id)
-        shadow = None if after.origin == scope else after.source
-        return ManagementResult(changed, shadow is None, shadow, scope)
+        return outcome_of_declaring(changed, scope, after)
 
     @handler(concurrent=16)
     async def reload(self, _: ReloadFiles) -> ManagementResult:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ....wire.errors import ConfigValidationError, ConflictError, PolicyError, SmcpError
-from ....wire.messages.management import AnswerApproval, ManagementResult, ShownScope, WritableScope
+from ....wire.messages.management import Answer, AnswerApproval, ManagementResult, ShownScope, WritableScope
 from ..approval.answers import approving, approving_all, denying
 from ..approval.approved import remember_approved
 from ..approval.fingerprint import fingerprint_of, shown_shape
@@ -51,14 +51,26 @@ def answered(message: AnswerApproval, member: SetEntry | None, rules: Rules, fil
     return change.changed
 
 
-def outcome_of(changed: bool, member: SetEntry, wanted: Verdict, settings: Settings) -> ManagementResult:
+def outcome_of(changed: bool, member: SetEntry, answer: Answer, settings: Settings) -> ManagementResult:
     """What became of an answer: whether the server has the verdict it was meant to have."""
+    wanted: Verdict = "ENABLED" if answer == "approve" else "DISABLED"
     if member.verdict == wanted:
         return ManagementResult(changed, written_scope="local")
     above = settings.listing("disabledMcpjsonServers", member.bundle_id)
     return ManagementResult(
         changed, False, above.label if above is not None else member.source, "local", (member.reason or "",)
     )
+
+
+def outcome_of_declaring(changed: bool, scope: WritableScope, winner: SetEntry | None) -> ManagementResult:
+    """What became of a declaration: whether it counts, or that of a layer above it."""
+    shadow = winner.source if winner is not None and winner.origin != scope else None
+    return ManagementResult(changed, shadow is None, shadow, scope)
+
+
+def outcome_of_removing(changed: bool, winner: SetEntry | None) -> ManagementResult:
+    """What became of a removal: whether the server is gone, or shows again as something below declares it."""
+    return ManagementResult(changed, winner is None, winner.source if winner is not None else None)
 
 
 def changed_settings(

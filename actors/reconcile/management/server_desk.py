@@ -16,6 +16,7 @@ from ..composition import Picture
 from ..running.start_outcome import StartOutcomes
 from ..server_set import SetEntry
 from .absorbing import Management, may_not_run
+from .operations import outcome_of_removing
 from .server_files import remove, switch
 
 START_SLACK = 2.0
@@ -67,8 +68,7 @@ class ServerDesk(Management):
             is_mounted = bundle_id in self._held.mounts
             changed = await anyio.to_thread.run_sync(remove, self._files, member, bundle_id, is_mounted)
             await self._absorb()
-        after = self._composition.picture.servers.get(bundle_id)
-        return ManagementResult(changed, after is None, after.source if after is not None else None)
+        return outcome_of_removing(changed, self._composition.picture.servers.get(bundle_id))
 
     @handler(concurrent=16)
     async def switch_server(self, message: SwitchServer) -> ManagementResult:
