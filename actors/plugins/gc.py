@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
+from ..reconcile.files.elements import without_element
 from ..reconcile.files.intent import change_intent
 from ..reconcile.scopes.settings import Settings
 from .catalogs import declarations
-from .elements import without_element
 from .ids import parse_plugin_id
 from .ledger import read_knowns, read_ledger
 from .marketplaces import forget_marketplace

@@ -13,17 +13,18 @@ import msgspec
 
 from ...wire.errors import ConfigValidationError, ConflictError, PolicyError, error_like
 from ...wire.messages.management import ManagementResult, WritableScope
+from ..reconcile.files.elements import elements, with_element, without_element
 from ..reconcile.files.intent import change_intent, read_intent
 from ..reconcile.files.patch import replacing
 from ..reconcile.scopes.places import WRITABLE
 from ..reconcile.scopes.settings import Settings, has, value_at
 from .catalogs import Catalog, check_source, declarations, reconcile_catalogs
-from .elements import elements, mapping, opinion_in, with_element, without_element
 from .git_urls import expanded, holds_credentials, is_git_url
 from .ids import PluginId, check_marketplace_name
 from .ledger import Ledger, change_knowns, change_ledger
 from .moving import moving
 from .operations import refuse_forced
+from .opinions import mapping, opinion_in
 from .site import Site
 from .store import catalog_path, catalogs_root
 from .trees import remove_tree

@@ -15,16 +15,17 @@ import msgspec
 
 from ...wire.errors import ConfigValidationError, ConflictError, PolicyError, error_like
 from ...wire.messages.management import WritableScope
+from ..reconcile.files.elements import with_element, without_element
 from ..reconcile.files.intent import change_intent, read_intent
 from ..reconcile.scopes.places import WRITABLE
 from ..reconcile.scopes.settings import Settings
 from .bundle import Bundle
 from .catalogs import check_source, reconcile_catalogs
-from .elements import opinion_in, with_element, without_element
 from .ids import PluginId
 from .ledger import Record, change_ledger, read_ledger
 from .materialise import entry_of, materialise, other_versions
 from .moving import moving
+from .opinions import opinion_in
 from .recovery import write_records
 from .site import Site, refuses
 from .store import legacy_path, versions_path

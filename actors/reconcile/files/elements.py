@@ -1,4 +1,4 @@
-"""An array of ids in an intent file, of which one is added or taken out while all else in it stays (R-FILE-9). Pure."""
+"""An array in an intent file: one element is added or taken out, and all else in it stays (R-FILE-9). Pure."""
 
 from __future__ import annotations
 
@@ -20,3 +20,15 @@ def elements(tree: Mapping[str, Any], field: str) -> list[Any]:
     if not isinstance(held, list):
         raise ConfigValidationError(f"{field} is no array; mend it first", code="corrupt_file", field=field)
     return list(held)
+
+
+def with_element(tree: Mapping[str, Any], field: str, element: str) -> dict[str, Any]:
+    """The change that adds an element to an array."""
+    known = elements(tree, field)
+    return {} if element in known else {field: [*known, element]}
+
+
+def without_element(tree: Mapping[str, Any], field: str, element: str) -> dict[str, Any]:
+    """The change that takes an element out of an array."""
+    known = elements(tree, field)
+    return {field: [one for one in known if one != element]} if element in known else {}

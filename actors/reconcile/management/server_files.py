@@ -12,7 +12,7 @@ from ....wire.errors import ConflictError, PolicyError
 from ..config.declaration import SERVER_KEYS
 from ..config.findings import Findings
 from ..config.server_entry import read_entry
-from ..files.elements import elements
+from ..files.elements import with_element, without_element
 from ..files.intent import change_intent
 from ..scopes.places import WRITABLE, Places
 from ..server_set import SetEntry
@@ -67,16 +67,8 @@ def switch(files: Places, member: SetEntry, *, enabled: bool) -> bool:
         if member.origin == "plugin":
             reason = f"{bundle_id} comes with a plugin; disable that"
             raise ConflictError(reason, code="managed_by_plugin", bundle_id=bundle_id)
-
-        def add(tree: Mapping[str, Any]) -> dict[str, Any]:
-            listed = elements(tree, field)
-            return {} if bundle_id in listed else {field: [*listed, bundle_id]}
-
-        return change_intent(files.settings("local"), "settings", add).changed
-
-    def take(tree: Mapping[str, Any]) -> dict[str, Any]:
-        listed = elements(tree, field)
-        return {field: [one for one in listed if one != bundle_id]} if bundle_id in listed else {}
+        path = files.settings("local")
+        return change_intent(path, "settings", lambda tree: with_element(tree, field, bundle_id)).changed
 
     def lift(tree: Mapping[str, Any]) -> dict[str, Any]:
         patch: dict[str, Any] = {}
@@ -90,7 +82,7 @@ def switch(files: Places, member: SetEntry, *, enabled: bool) -> bool:
     for scope in ("local", "user"):
         path = files.settings(scope)
         if path.is_file():
-            changed |= change_intent(path, "settings", take).changed
+            changed |= change_intent(path, "settings", lambda tree: without_element(tree, field, bundle_id)).changed
     if member.origin in WRITABLE and member.entry.disabled:
         path = files.mcp(member.origin)
         if path.is_file():
