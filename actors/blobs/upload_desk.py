@@ -212,11 +212,12 @@ class UploadDesk:
             if self._root is None:
                 configured = self._landing_root()
                 if configured is None:
+                    logger.warning("an upload was refused: landingRoot is not set in the settings")
                     raise upload_refused("forbidden").to_error()
                 try:
                     self._root = await self._in_thread(LandingRoot, configured)
                 except OSError as error:
-                    logger.warning("the landing root cannot be used: %s", error.strerror)
+                    logger.warning("an upload was refused: landingRoot cannot be used: %s", error.strerror)
                     raise upload_refused("forbidden").to_error() from None
             return self._root
 

@@ -364,6 +364,17 @@ class TestUpload:
         await stage.put(**declared(b"y"))
         assert len(stage.landed()) == 2
 
+    @pytest.mark.spec("C-UP-4", "R-SCOPE-12")
+    async def test_the_log_names_the_setting_an_upload_lacks_while_the_agent_hears_only_forbidden(
+        self, stage: Stage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        await stage.begin()
+        for root, reason in ((None, "landingRoot is not set"), ("relative/path", "landingRoot cannot be used")):
+            stage.root = root
+            caplog.clear()
+            assert await stage.put_refused(**declared(b"x")) == "forbidden"
+            assert reason in caplog.text
+
     @pytest.mark.spec("C-UP-32", "C-UP-28")
     async def test_a_root_that_was_swept_away_is_made_anew_and_what_was_in_it_begins_again(self, stage: Stage) -> None:
         await stage.begin()
