@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
+from ..actors.reconcile.composition import Picture
 from ..actors.reconcile.config.directories import Directories
+from ..actors.reconcile.config.server_entry import ServerEntry
 from ..actors.reconcile.server_set import SetEntry
 from ..wire.protocol import PROTOCOL_VERSION
 
@@ -78,23 +80,42 @@ def check_versions(python: tuple[int, ...] = sys.version_info[:3]) -> Iterator[F
             yield Found("ok", name, found)
 
 
-def check_server(member: SetEntry, environ: Mapping[str, str]) -> Iterator[Found]:
-    """What one MCP server needs to start: its command and directory, or somebody who listens."""
+def is_here(picture: Picture, bundle_id: str) -> bool:
+    """Whether a server is started on this machine, rather than wherever its worker is."""
+    return picture.policies[bundle_id].placement != "external"
+
+
+def check_server(member: SetEntry, environ: Mapping[str, str], *, here: bool = True) -> Iterator[Found]:
+    """What one MCP server needs to start: its command and directory, or somebody who listens.
+
+    Args:
+        here: Whether it is started on this machine.
+    """
     entry = member.entry
     if entry.disabled or not member.may_run:
         yield Found("ok", entry.bundle_id, "is not started: disabled, or not approved")
         return
+    if not here:
+        yield Found("ok", entry.bundle_id, "starts where its worker runs")
+        return
     if entry.type != "stdio":
         yield _listener(entry.bundle_id, entry.parameters["url"])
+    yield from check_launch(entry, environ)
+
+
+def check_launch(entry: ServerEntry, environ: Mapping[str, str]) -> Iterator[Found]:
+    """What a server that is a process needs of this machine: its command and directory."""
+    if entry.type != "stdio":
         return
-    yield _command(entry.bundle_id, entry.parameters["command"], environ.get("PATH", os.defpath))
+    own = entry.parameters["env"] or {}
+    yield _command(entry.bundle_id, entry.parameters["command"], own.get("PATH", environ.get("PATH", os.defpath)))
     cwd = entry.parameters.get("cwd")
     if cwd and "${" not in cwd and not Path(cwd).is_dir():
         yield Found("problem", entry.bundle_id, f"its directory {cwd} does not exist", "correct cwd")
 
 
 def _command(subject: str, command: str, path: str) -> Found:
-    if "${" in command:
+    if "${" in command or ("${" in path and not os.path.dirname(command)):
         return Found("ok", subject, "its command depends on an input or a variable")
     where = shutil.which(command, path=path)
     if where is not None:
@@ -104,6 +125,13 @@ def _command(subject: str, command: str, path: str) -> Found:
         return Found("problem", subject, f"{command} {problem}", "correct the path, or chmod +x it")
     advice = LAUNCHERS.get(command, "install it, or give its full path")
     return Found("problem", subject, f"command {command} is not on PATH", advice)
+
+
+def check_values(lacks: Mapping[str, Iterable[str]]) -> Iterator[Found]:
+    """Inputs without a value, by server; a start at a terminal would ask for them."""
+    for bundle_id, lines in lacks.items():
+        for line in lines:
+            yield Found("warning", bundle_id, line, "or start it at a terminal, which asks")
 
 
 def _listener(subject: str, url: str) -> Found:

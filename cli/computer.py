@@ -108,7 +108,7 @@ def check(
     async def work() -> int:
         from .plan import show_plan  # noqa: PLC0415
 
-        return show_plan(output, sources.computer().config, sources.options())
+        return await show_plan(output, sources.computer().config, sources.options())
 
     from .running import perform  # noqa: PLC0415
 

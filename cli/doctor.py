@@ -38,15 +38,19 @@ def doctor(
 
     async def work() -> int:
         from ..actors.reconcile.config.directories import resolve  # noqa: PLC0415 - heavier than all that `--help` needs
+        from ..actors.reconcile.config.options import settle  # noqa: PLC0415
+        from ..actors.reconcile.management.preview import preview  # noqa: PLC0415
+        from ..actors.reconcile.values.lacking import lacking  # noqa: PLC0415
         from . import checkup  # noqa: PLC0415
-        from .plan import planned_servers  # noqa: PLC0415
 
-        options = sources.options()
-        servers = planned_servers(sources.computer().config, options)
+        config = sources.computer().config
+        options = settle(sources.options(), config)[0]
+        picture = preview(config, options).picture
         found = [*checkup.check_versions(), *checkup.check_places(resolve(options))]
-        for member in servers.values():
-            found.extend(checkup.check_server(member, os.environ))
-        found.append(checkup.check_limits(len(servers)))
+        for id_, member in picture.servers.items():
+            found.extend(checkup.check_server(member, os.environ, here=checkup.is_here(picture, id_)))
+        found.extend(checkup.check_values(await lacking(picture, options)))
+        found.append(checkup.check_limits(len(picture.servers)))
         if port is not None:
             found.append(checkup.check_port(host, port))
         if url is not None:

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from smcp_runtime.actors.reconcile.config.directories import Directories
-from smcp_runtime.actors.reconcile.config.options import RuntimeOptions
+from smcp_runtime.actors.reconcile.config.options import RuntimeOptions, settle
+from smcp_runtime.actors.reconcile.management.preview import preview
 from smcp_runtime.cli import checkup
 from smcp_runtime.cli.checkup import Found
-from smcp_runtime.cli.plan import planned_servers
 from smcp_runtime.runtime import Computer
 from smcp_runtime.server import ANONYMOUS, ServerOptions, serve
 from support.peers import Peers
@@ -27,7 +27,7 @@ def servers(**entries: dict[str, Any]) -> dict[str, Any]:
         "name": "pc",
         "mcp_servers": {f"{name} (display)": {"bundle_id": name, **e} for name, e in entries.items()},
     }
-    return dict(planned_servers(Computer.from_config(config).config, RuntimeOptions()))
+    return preview(Computer.from_config(config).config, settle(RuntimeOptions())[0]).picture.servers
 
 
 def stdio(command: str, **more: Any) -> dict[str, Any]:

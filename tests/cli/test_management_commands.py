@@ -91,7 +91,8 @@ class TestCheck:
         self, user: User, tmp_path: Path
     ) -> None:
         path = tmp_path / "flag.json"
-        path.write_text(json.dumps({"servers": {"a": {"command": "x", "args": ["-v", "${input:ghost}"]}}}))
+        entry = {"command": "true", "args": ["-v", "${input:ghost}"], "default_tool_meta": {"auto_apply": True}}
+        path.write_text(json.dumps({"servers": {"a": entry}}))
         check = user.run("computer", "check", "--name", "desk", "--mcp-config", str(path))
         assert check.status == 2
         assert check.errors == [f"{path}: servers.a.server_parameters.args[1]: input 'ghost' is not defined"]
