@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
+from ..actors.reconcile.composition import Picture
 from ..actors.reconcile.config.computer_config import ComputerConfig
 from ..actors.reconcile.config.config_projection import project_server
 from ..actors.reconcile.config.findings import render
@@ -90,8 +91,20 @@ async def _planned(config: ComputerConfig, options: RuntimeOptions) -> _Plan:
         *(one for found in unstartable.values() for one in found),
         *check_values(await lacking(picture, options)),
     )
+    uncalled = () if options.tool_confirmation is not None else _uncalled(picture)
     told = (f"{found.subject}: {found.text}; {found.advice}" for found in missing)
-    return _Plan(seen, unstartable, (*picture.findings, *map(render, seen.problems), *told))
+    return _Plan(seen, unstartable, (*picture.findings, *map(render, seen.problems), *told, *uncalled))
+
+
+def _uncalled(picture: Picture) -> Iterator[str]:
+    """Servers of which no tool may run, where nobody answers confirmations (W-CALL-7)."""
+    for id_, member in picture.servers.items():
+        metas = (member.entry.default_tool_meta or {}, *member.entry.tool_meta.values())
+        if member.may_run and not any(meta.get("auto_apply") is True for meta in metas):
+            yield (
+                f"{id_}: none of its tools can be called, because nobody is asked to confirm calls; "
+                '"auto_apply": true in its default_tool_meta lets all of them run, in tool_meta one'
+            )
 
 
 def _document(name: str, plan: _Plan) -> dict[str, Any]:

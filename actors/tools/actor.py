@@ -48,7 +48,7 @@ from ..kernel import Actor, handler, observer
 from ..kernel.news import say_new
 from . import audit, lazy, outcome, vrl
 from .calls import Call, InFlight
-from .confirmation import ConfirmTool, confirm, request_of
+from .confirmation import Confirmations, ConfirmTool, request_of
 from .exposure import Catalogue, Lost, Refused, Route, build
 from .history import LENGTH, History
 from .offload import OffloadLimits, offload
@@ -103,7 +103,7 @@ class ToolActor(Actor):
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings or ToolSettings()
-        self._confirmation = confirmation
+        self._confirmations = Confirmations(confirmation)
         self._wall_clock = wall_clock
         self._catalogue = Catalogue()
         self._capacity: dict[str, int] = {}
@@ -233,7 +233,7 @@ class ToolActor(Actor):
         if not self._calls.assign(call, found, self._capacity[found.bundle_id]):
             return results.busy("The MCP server has too many calls waiting", found.bundle_id)
         if not found.auto_apply:
-            verdict = await confirm(self._confirmation, request_of(call, found, message, self.now()))
+            verdict = await self._confirmations.ask(request_of(call, found, message, self.now()))
             if verdict != "confirmed":
                 return results.unconfirmed(message.tool_name, verdict)
         return await self._execute(call, found, message)

@@ -16,6 +16,9 @@ from .exposure import Route
 
 logger = logging.getLogger(__name__)
 
+TOLD = 1000
+"""Tools the log speaks of at most, whatever names a server thinks of."""
+
 Verdict = Literal["confirmed", "missing", "denied", "timed out"]
 
 
@@ -55,17 +58,41 @@ def request_of(call: Call, route: Route, message: RunTool, now: float) -> Confir
     )
 
 
-async def confirm(hook: ConfirmTool | None, request: ConfirmationRequest) -> Verdict:
-    """Asks for the confirmation of one call; the wait counts against the call's own limit."""
-    if hook is None:
-        return "missing"
-    try:
-        with anyio.fail_after(request.timeout):
-            given = hook(request)
-            return "confirmed" if (await given if isawaitable(given) else given) is True else "denied"
-    except TimeoutError:
-        return "timed out"
-    except Exception as error:
-        # The hook is the host's code; whatever goes wrong in it must not run the tool.
-        logger.warning("the confirmation of %s failed: %s", request.exposed, type(error).__name__)
-        return "denied"
+class Confirmations:
+    """Asks for the confirmation of calls, and says in the log when nobody is there to be asked.
+
+    Args:
+        hook: Whom to ask; `None` confirms nothing.
+    """
+
+    def __init__(self, hook: ConfirmTool | None) -> None:
+        self._hook = hook
+        self._told: set[str] = set()
+
+    async def ask(self, request: ConfirmationRequest) -> Verdict:
+        """The verdict about one call; the wait counts against the call's own limit."""
+        if self._hook is None:
+            self._tell(request)
+            return "missing"
+        try:
+            with anyio.fail_after(request.timeout):
+                given = self._hook(request)
+                return "confirmed" if (await given if isawaitable(given) else given) is True else "denied"
+        except TimeoutError:
+            return "timed out"
+        except Exception as error:
+            # The hook is the host's code; whatever goes wrong in it must not run the tool.
+            logger.warning("the confirmation of %s failed: %s", request.exposed, type(error).__name__)
+            return "denied"
+
+    def _tell(self, request: ConfirmationRequest) -> None:
+        """Names the way out to whoever configures this Computer, once for each tool; an Agent is told no such thing."""
+        if request.exposed in self._told or len(self._told) >= TOLD:
+            return
+        self._told.add(request.exposed)
+        logger.warning(
+            "%s was not run: calls need a confirmation, and nobody is asked here; "
+            '"auto_apply": true in tool_meta or default_tool_meta of %s lets it run without one',
+            request.exposed,
+            request.bundle_id,
+        )

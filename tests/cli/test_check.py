@@ -1,4 +1,4 @@
-"""`smcp computer check` tells beforehand what keeps servers from starting."""
+"""`smcp computer check` tells beforehand what keeps servers from starting, or their tools from being called."""
 
 from __future__ import annotations
 
@@ -58,3 +58,17 @@ def test_all_inputs_without_a_value_are_told_at_once_with_their_variables(
     assert "hunter2" not in "".join((*peer.lines, *peer.errors))
     assert not (tmp_path / "touched").exists()
     assert peer.status == 0
+
+
+@pytest.mark.spec("W-CALL-7")
+def test_a_server_none_of_whose_tools_can_be_called_is_told_with_the_key_that_lets_them(tmp_path: Path) -> None:
+    servers = {
+        "none": {"command": "true"},
+        "no": {"command": "true", "default_tool_meta": {"auto_apply": False}},
+        "all": {"command": "true", **ALLOWED},
+        "one": {"command": "true", "tool_meta": {"now": {"auto_apply": True}}},
+        "off": {"command": "true", "disabled": True},
+    }
+    checked = ran(tmp_path, {"servers": servers}, *CHECK, "--json")
+    told = [line for line in json.loads(checked.lines[0])["findings"] if "auto_apply" in line]
+    assert sorted(line.partition(":")[0] for line in told) == ["no", "none"]

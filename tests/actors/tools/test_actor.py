@@ -83,6 +83,17 @@ class TestOutcomes:
         assert_failed(await ready.call("b__echo"), 4005, "not_executed")
         assert ready.servers["b"].calls == []
 
+    @spec("W-CALL-7")
+    async def test_the_log_names_the_key_once_for_each_tool_that_nobody_confirms(
+        self, ready: Bench, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        await ready.serve("b", "echo", "add", default_tool_meta=None)
+        for name in ("b__echo", "b__echo", "b__add", "b__echo"):
+            result = await ready.call(name)
+            assert "auto_apply" not in result["content"][0]["text"]
+        told = [record.getMessage() for record in caplog.records if "auto_apply" in record.getMessage()]
+        assert [line.partition(" ")[0] for line in told] == ["b__echo", "b__add"]
+
     @spec("C-6", "W-ERR-6")
     async def test_a_json_rpc_error_is_4003_without_an_outcome_because_the_server_answered(self, ready: Bench) -> None:
         ready.servers["b"].reply = ToolOutcome("error", text="no such thing")
