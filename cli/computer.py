@@ -196,12 +196,11 @@ class Sources(NamedTuple):
         Raises:
             typer.Exit: A file is faulty: reported, with status 2 (R-CLI-1).
         """
-        from ..actors.reconcile.layers import read_flag_files, read_flag_settings  # noqa: PLC0415
+        from ..actors.reconcile.scopes.flags import read_flags  # noqa: PLC0415
         from ..wire.errors import SmcpError  # noqa: PLC0415
 
         try:
-            read_flag_files(self.mcp_config)
-            read_flag_settings(self.settings)
+            read_flags(self.mcp_config, self.settings)
         except SmcpError as error:
             output.error(error)
             raise typer.Exit(USAGE) from None

@@ -225,7 +225,10 @@ class Manage:
         return await self._operate(message, mutates=True)
 
     async def reload(self) -> ManagementResult:
-        """Absorbs what changed on disk; a file that is broken now counts as it was (R-PLUGIN-26)."""
+        """Absorbs what changed on disk, in files of the options too; one that is broken now counts as it was.
+
+        Spec: R-PLUGIN-26.
+        """
         return await self._operate(ReloadFiles(), mutates=True)
 
     async def pending_differences(self) -> dict[str, str]:

@@ -101,13 +101,15 @@ class Picture(msgspec.Struct, frozen=True):
     def findings(self) -> tuple[str, ...]:
         """What was wrong or odd on disk, a line each."""
         of_plugins = (*self.loaded.plugins.findings, *self.base.suppressed.values(), *self.base.findings)
-        told = (*self.loaded.ambient.findings, *self.collisions, *of_plugins, *overridden(self.base, self.servers))
+        on_disk = (*self.loaded.ambient.findings, *self.loaded.flags.findings)
+        told = (*on_disk, *self.collisions, *of_plugins, *overridden(self.base, self.servers))
         return (*map(render, dict.fromkeys(told)), *self.loaded.plugins.notes, *self.loaded.plugins.catalogs.notes)
 
     @property
     def losses(self) -> dict[tuple[str, str], Finding]:
         """What does not count though it was declared, by component and identity; a degradation each (R-SCOPE-13)."""
-        files = {("settings", label): finding for label, finding in self.loaded.ambient.losses.items()}
+        lost = {**self.loaded.ambient.losses, **self.loaded.flags.losses}
+        files = {("settings", label): finding for label, finding in lost.items()}
         inputs = {("inputs", finding.source or "inputs"): finding for finding in self.collisions}
         plugins = {("plugin", plugin_id): finding for plugin_id, finding in self.base.suppressed.items()}
         return {**files, **inputs, **self.loaded.plugins.losses, **plugins}
@@ -143,7 +145,7 @@ class Composition:
             ConflictError: Two inputs that were named explicitly would read one environment variable (R-INPUT-18).
         """
         defined = self._held.defined if defined is None else defined
-        explicit = (*embed_layers(config, mounts.values(), defined.values()), *loaded.flags)
+        explicit = (*embed_layers(config, mounts.values(), defined.values()), *loaded.flags.layers)
         refuse_collisions(resolve_servers(explicit), resolve_inputs(explicit))
         settings = settings_of(config, loaded)
         rules = rules_of(settings, approve_all=self._options.approve_all_servers)

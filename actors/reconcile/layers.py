@@ -1,13 +1,15 @@
 """The layers of a run: configuration and mounts, and the flag files an operator named (R-SCOPE-3, R-CFG-6).
 
-Flag files are explicit: whatever is wrong with one fails the start before anything happens.
+Flag files are explicit: whatever is wrong with one is raised, and fails a start before anything happens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from ...wire.errors import ConfigValidationError, Finding
 from .config.computer_config import ComputerConfig
@@ -18,7 +20,10 @@ from .config.json_text import load
 from .config.server_entry import ServerEntry
 from .config.settings_fields import read_settings
 from .files.atomic import read_file
+from .files.intent import revision_of
 from .server_set import Layer
+
+Said = TypeVar("Said")
 
 FOR_THIS_RUN = "mounted"
 """Label of what was mounted and defined for this run alone."""
@@ -34,32 +39,42 @@ def embed_layers(
     )
 
 
-def read_flag_files(paths: Sequence[str]) -> tuple[Layer, ...]:
-    """The layers of `--mcp-config` files, in command-line order. Reads the files; call it off the event loop.
+class FlagFile(msgspec.Struct, Generic[Said], frozen=True):
+    """A file that was named on the command line, as it was read.
+
+    Attributes:
+        warnings: What is worth knowing about it and no fault.
+        revision: SHA-256 of its bytes, `None` once it is gone.
+    """
+
+    path: str
+    said: Said
+    warnings: tuple[Finding, ...]
+    revision: str | None
+
+
+def read_flag_file(path: str) -> FlagFile[Layer]:
+    """An `--mcp-config` file. Reads it; call it off the event loop.
 
     Raises:
-        ConfigValidationError, ConflictError: A file is missing, unreadable or faulty; with all faults of that file.
+        ConfigValidationError, ConflictError: It is missing, unreadable or faulty; with all faults.
     """
-    layers = []
-    for path in paths:
-        declaration, findings = read_mcp_file(_read(path), path)
-        findings.raise_if_any(path)
-        layers.append(Layer("flag", declaration))
-    return tuple(layers)
-
-
-def read_flag_settings(path: str | None) -> dict[str, Any]:
-    """The settings of a `--settings` file.
-
-    Raises:
-        ConfigValidationError, PolicyError: As `read_flag_files`.
-    """
-    if path is None:
-        return {}
-    findings = Findings(path)
-    settings = read_settings(load(_read(path), path), "", findings)
+    data = _read(path)
+    declaration, findings = read_mcp_file(data, path)
     findings.raise_if_any(path)
-    return settings
+    return FlagFile(path, Layer("flag", declaration), tuple(findings.warnings), revision_of(data))
+
+
+def read_flag_settings(path: str) -> FlagFile[dict[str, Any]]:
+    """A `--settings` file.
+
+    Raises:
+        ConfigValidationError, PolicyError: As `read_flag_file`.
+    """
+    findings, data = Findings(path), _read(path)
+    settings = read_settings(load(data, path), "", findings)
+    findings.raise_if_any(path)
+    return FlagFile(path, settings, tuple(findings.warnings), revision_of(data))
 
 
 def merge_settings(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:

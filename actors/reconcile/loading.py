@@ -1,7 +1,7 @@
 """Everything a run reads from disk, at its start and when it is told to look again. Blocking; call it in a thread.
 
-What was named explicitly fails as a whole and is read once; what merely lies around is read
-with tolerance, and again on demand.
+What was named explicitly fails a start as a whole, what merely lies around is read with
+tolerance. Both are read again on demand, and what is broken by then counts as it was.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from .approval.approved import read_approved
 from .config import directories
 from .config.computer_config import ComputerConfig
 from .config.options import RuntimeOptions
-from .layers import read_flag_files, read_flag_settings
 from .scopes.ambient import Ambient, load_ambient
+from .scopes.flags import Flags, read_flags, read_flags_again
 from .scopes.places import Places, places_of
-from .scopes.settings import Settings, SettingsLayer, embed_settings, merge
-from .server_set import Layer
+from .scopes.settings import Settings, embed_settings, merge
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -33,8 +32,7 @@ class Loaded(msgspec.Struct, frozen=True):
     """
 
     ambient: Ambient = Ambient()
-    flags: tuple[Layer, ...] = ()
-    flag_settings: SettingsLayer | None = None
+    flags: Flags = Flags()
     approved: dict[str, dict[str, Any]] = {}
     plugins: Recovered = Recovered()
 
@@ -50,24 +48,23 @@ def load_all(options: RuntimeOptions) -> Loaded:
     Raises:
         ConfigValidationError, ConflictError, PolicyError: A flag file is missing or faulty (R-SCOPE-3).
     """
-    label = options.flag_settings
-    values = read_flag_settings(label)
-    flags = read_flag_files(tuple(options.flag_mcp_config))
-    layer = None if label is None else SettingsLayer("flag", label, values)
-    return load_again(options, Loaded(flags=flags, flag_settings=layer))
+    return _read(options, read_flags(tuple(options.flag_mcp_config), options.flag_settings), Loaded())
 
 
 def load_again(options: RuntimeOptions, before: Loaded) -> Loaded:
-    """Reads the ambient files again; the flag files stay as they were read."""
+    """Reads all files again; one that turned bad counts as it was read `before` (F-66)."""
+    return _read(options, read_flags_again(before.flags), before)
+
+
+def _read(options: RuntimeOptions, flags: Flags, before: Loaded) -> Loaded:
     places = places_for(options)
     ambient = load_ambient(places, options.policy_source, before.ambient)
-    return msgspec.structs.replace(before, ambient=ambient, approved=read_approved(places.state))
+    return msgspec.structs.replace(before, ambient=ambient, flags=flags, approved=read_approved(places.state))
 
 
 def settings_of(config: ComputerConfig, loaded: Loaded) -> Settings:
     """The settings of all scopes (R-SCOPE-6)."""
-    flagged = () if loaded.flag_settings is None else (loaded.flag_settings,)
-    return merge((*loaded.ambient.settings, embed_settings(config), *flagged))
+    return merge((*loaded.ambient.settings, embed_settings(config), *loaded.flags.settings_layers))
 
 
 def with_plugins(
@@ -98,11 +95,12 @@ def with_plugins(
     return msgspec.structs.replace(loaded, plugins=recovered)
 
 
-def differences_on_disk(ambient: Ambient, again: Ambient) -> dict[str, str]:
+def differences_on_disk(loaded: Loaded, again: Loaded) -> dict[str, str]:
     """What happened to each file since it was read: added, changed, removed (R-PLUGIN-26)."""
     found = {}
-    for path, revision in again.revisions.items():
-        before = ambient.revisions.get(path)
-        if before != revision or (path in again.losses) != (path in ambient.losses):
-            found[path] = "added" if before is None else "removed" if revision is None else "changed"
+    for was, now in ((loaded.ambient, again.ambient), (loaded.flags, again.flags)):
+        for path, revision in now.revisions.items():
+            before = was.revisions.get(path)
+            if before != revision or (path in now.losses) != (path in was.losses):
+                found[path] = "added" if before is None else "removed" if revision is None else "changed"
     return found

@@ -222,7 +222,7 @@ class Management(Actor, ABC):
 
     @handler(concurrent=16)
     async def reload(self, _: ReloadFiles) -> ManagementResult:
-        """Reads the ambient files again; what is broken now counts as it was (F-66)."""
+        """Reads all files again; what is broken now counts as it was (F-66)."""
         async with self._turn:
             before = self._composition.picture.loaded
             await self._absorb()
@@ -234,7 +234,7 @@ class Management(Actor, ABC):
         """What happened on disk since."""
         loaded = self._composition.picture.loaded
         again = await anyio.to_thread.run_sync(load_again, self._options, loaded)
-        return PendingDifferences(differences_on_disk(loaded.ambient, again.ambient))
+        return PendingDifferences(differences_on_disk(loaded, again))
 
     async def _absorb(self) -> ChangeResult:
         """Makes the set out of what is on disk now. Holds the turn."""

@@ -12,7 +12,7 @@ from smcp_runtime import fixtures
 from smcp_runtime.actors.reconcile.config.computer_config import canonical, parse_computer_config
 from smcp_runtime.actors.reconcile.config.findings import findings_of
 from smcp_runtime.actors.reconcile.config.options import RuntimeOptions, settle
-from smcp_runtime.actors.reconcile.layers import read_flag_files
+from smcp_runtime.actors.reconcile.layers import read_flag_file
 from smcp_runtime.actors.reconcile.management.preview import preview
 from smcp_runtime.wire.codec import Attachment
 from smcp_runtime.wire.errors import SmcpError
@@ -79,7 +79,7 @@ def test_a_flag_file_that_is_no_declaration_is_refused_with_its_name(tmp_path: P
     path = tmp_path / "flag.json"
     path.write_bytes(content)
     with pytest.raises(SmcpError) as caught:
-        read_flag_files([str(path)])
+        read_flag_file(str(path))
     assert str(path) in caught.value.message
     assert said in caught.value.message
 
@@ -90,7 +90,7 @@ def test_a_flag_file_of_fifty_megabytes_is_refused_without_being_read(tmp_path: 
     with path.open("wb") as sparse:
         sparse.truncate(50 * 1024 * 1024)
     with pytest.raises(SmcpError) as caught:
-        read_flag_files([str(path)])
+        read_flag_file(str(path))
     assert caught.value.code == "too_large"
     assert str(path) in caught.value.message
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from smcp_runtime.actors.reconcile.layers import merge_settings, read_flag_files, read_flag_settings
+from smcp_runtime.actors.reconcile.layers import merge_settings, read_flag_file, read_flag_settings
+from smcp_runtime.actors.reconcile.scopes.flags import read_flags
 from smcp_runtime.actors.reconcile.server_set import resolve_servers
 from smcp_runtime.wire.errors import ConfigValidationError, ConflictError, PolicyError
 
@@ -19,7 +20,7 @@ def test_t_cfg_6_a_duplicate_in_a_flag_file_is_raised(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps({"servers": {"my.server": {"command": "c"}, "my_server": {"command": "c"}}}))
     with pytest.raises(ConflictError) as caught:
-        read_flag_files([str(path)])
+        read_flag_file(str(path))
     assert caught.value.code == "duplicate_bundle_id"
 
 
@@ -27,14 +28,14 @@ def test_t_cfg_6_a_duplicate_in_a_flag_file_is_raised(tmp_path: Path) -> None:
 def test_files_form_one_layer_in_which_the_later_wins(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).write_text(json.dumps({"servers": {"s": {"command": name}}}))
-    layers = read_flag_files([str(tmp_path / "one"), str(tmp_path / "two")])
+    layers = read_flags([str(tmp_path / "one"), str(tmp_path / "two")], None).layers
     assert resolve_servers(layers)["s"].entry.parameters["command"] == "two"
 
 
 @spec("R-SCOPE-3")
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigValidationError) as caught:
-        read_flag_files([str(tmp_path / "absent")])
+        read_flag_file(str(tmp_path / "absent"))
     assert (caught.value.code, caught.value.source) == ("unreadable", str(tmp_path / "absent"))
 
 
@@ -42,11 +43,10 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_flag_settings_are_checked_like_any_others(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_text('{"landingRoot": "/l"}')
-    assert read_flag_settings(str(path)) == {"landingRoot": "/l"}
+    assert read_flag_settings(str(path)).said == {"landingRoot": "/l"}
     path.write_text('{"deniedMcpServers": []}')
     with pytest.raises(PolicyError):
         read_flag_settings(str(path))
-    assert read_flag_settings(None) == {}
 
 
 @spec("R-SCOPE-6")

@@ -189,6 +189,53 @@ class TestLayers:
         await files.world.until_listed("b__echo")
         assert not (await files.reload()).changed
 
+    @spec("R-PLUGIN-26", "R-SCOPE-3", "R-FILE-12")
+    async def test_files_of_the_command_line_are_read_again_on_demand(self, files: Files, tmp_path: Path) -> None:
+        flag = files.write(tmp_path / "flag.json", {"servers": {"a": server(), "b": server()}})
+        extra = files.write(tmp_path / "settings.json", {})
+        await files.start(flag_mcp_config=[str(flag)], flag_settings=str(extra))
+        await files.world.until_listed("a__echo", "b__echo")
+        files.write(flag, {"servers": {"a": server(), "c": server()}})
+        files.write(extra, {"disabledMcpjsonServers": ["a"]})
+        differences = (await files.world.bus.ask(RECONCILE, GetPendingDifferences())).files
+        assert differences == {str(flag): "changed", str(extra): "changed"}
+        assert await files.world.names() == ["a__echo", "b__echo"]
+        assert (await files.reload()).changed
+        await files.world.until_listed("c__echo")
+        assert await files.world.names() == ["c__echo"]
+        assert (await files.world.bus.ask(RECONCILE, GetPendingDifferences())).files == {}
+        assert not (await files.reload()).changed
+
+    @spec("R-SCOPE-3", "F-66", "R-LIFE-24")
+    @pytest.mark.parametrize(
+        ("broken", "told"),
+        [
+            ('{"servers": {"a": ', "changed"),
+            ({"servers": {"a": server(), "b": {"command": 5}}}, "changed"),
+            ({"servers": {"my.server": server(), "my_server": server()}}, "changed"),
+            (None, "removed"),
+        ],
+    )
+    async def test_a_file_of_the_command_line_that_turned_bad_counts_as_it_was_until_it_is_mended(
+        self, files: Files, tmp_path: Path, broken: Any, told: str
+    ) -> None:
+        flag = files.write(tmp_path / "flag.json", {"servers": {"a": server()}})
+        await files.start(flag_mcp_config=[str(flag)])
+        await files.world.until_listed("a__echo")
+        flag.unlink()
+        if broken is not None:
+            files.write(flag, broken)
+        assert (await files.world.bus.ask(RECONCILE, GetPendingDifferences())).files == {str(flag): told}
+        result = await files.reload()
+        assert any(str(flag) in line for line in result.diagnostics)
+        assert await files.world.names() == ["a__echo"]
+        assert [found.identity for found in (await files.world.status()).degradations] == [str(flag)]
+        files.write(flag, {"servers": {"b": server()}})
+        assert list((await files.world.bus.ask(RECONCILE, GetPendingDifferences())).files) == [str(flag)]
+        assert (await files.reload()).diagnostics == ()
+        await files.world.until_listed("b__echo")
+        assert (await files.world.status()).degradations == ()
+
     @spec("T-SCOPE-2", "R-SCOPE-6", "R-MCP-23")
     async def test_runtime_settings_of_all_scopes_reach_the_plan(self, files: Files) -> None:
         files.settings("user", mcpServerRuntime={"servers": {"a": {"limits": {"max_in_flight": 3, "max_queued": 4}}}})
