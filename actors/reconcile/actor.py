@@ -33,6 +33,7 @@ from ...wire.messages.projection import (
     UnmountServer,
 )
 from ..kernel import handler
+from ..kernel.news import say_new
 from ..plugins.desk import PluginDesk
 from ..plugins.recovery import INSTALL_FIELDS, Recovered
 from ..plugins.site import site_of
@@ -345,6 +346,7 @@ class ReconcileActor(Following, PluginDesk, ServerDesk, InputDesk, PinDesk):
 
     def _adopt(self, picture: Picture) -> None:
         """Makes a picture current; the next commit shows it, and who has to approve something of it is asked."""
+        say_new(logger, picture.findings, self._composition.picture.findings)
         self._composition.adopt(picture)
         self._degradations.lose(picture.losses, self._wall_clock())
         self._committer.mark()

@@ -72,3 +72,19 @@ def test_a_server_none_of_whose_tools_can_be_called_is_told_with_the_key_that_le
     checked = ran(tmp_path, {"servers": servers}, *CHECK, "--json")
     told = [line for line in json.loads(checked.lines[0])["findings"] if "auto_apply" in line]
     assert sorted(line.partition(":")[0] for line in told) == ["no", "none"]
+
+
+@pytest.mark.spec("R-CFG-5")
+def test_a_misspelt_key_beside_the_servers_is_named_and_no_fault(tmp_path: Path) -> None:
+    checked = ran(tmp_path, {"mcpServer": {"a": {"command": "true"}}}, *CHECK)
+    assert checked.status == 0
+    assert any("mcpServer: unknown key" in line for line in checked.errors)
+
+
+@pytest.mark.spec("W-CFG-13", "R-CFG-3")
+def test_a_key_of_another_host_in_a_server_is_a_fault_that_is_named_without_its_value(tmp_path: Path) -> None:
+    checked = ran(tmp_path, {"mcpServers": {"a": {"command": "true", "alwaysAllow": ["hunter2"]}}}, *CHECK)
+    assert checked.status == 2
+    told = "\n".join(checked.errors)
+    assert "mcpServers.a.alwaysAllow: unknown key in a stdio server entry" in told
+    assert "hunter2" not in told

@@ -236,6 +236,17 @@ class TestLayers:
         await files.world.until_listed("b__echo")
         assert (await files.world.status()).degradations == ()
 
+    @spec("R-CFG-5", "R-LIFE-23")
+    async def test_a_misspelt_key_of_a_file_of_the_command_line_is_named_in_the_status_and_the_log(
+        self, files: Files, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        flag = files.write(tmp_path / "flag.json", {"mcpServer": {"a": server()}})
+        await files.start(flag_mcp_config=[str(flag)])
+        told = f"{flag}: mcpServer: unknown key"
+        assert any(line.startswith(told) for line in (await files.world.status()).findings)
+        await files.reload()
+        assert len([record for record in caplog.records if record.getMessage().startswith(told)]) == 1
+
     @spec("T-SCOPE-2", "R-SCOPE-6", "R-MCP-23")
     async def test_runtime_settings_of_all_scopes_reach_the_plan(self, files: Files) -> None:
         files.settings("user", mcpServerRuntime={"servers": {"a": {"limits": {"max_in_flight": 3, "max_queued": 4}}}})
