@@ -107,22 +107,25 @@ def check_launch(entry: ServerEntry, environ: Mapping[str, str]) -> Iterator[Fou
     """What a server that is a process needs of this machine: its command and directory."""
     if entry.type != "stdio":
         return
-    own = entry.parameters["env"] or {}
-    yield _command(entry.bundle_id, entry.parameters["command"], own.get("PATH", environ.get("PATH", os.defpath)))
-    cwd = entry.parameters.get("cwd")
+    own, cwd = entry.parameters["env"] or {}, entry.parameters["cwd"] or ""
+    path = own.get("PATH", environ.get("PATH", os.defpath))
+    yield _command(entry.bundle_id, entry.parameters["command"], path, cwd)
     if cwd and "${" not in cwd and not Path(cwd).is_dir():
         yield Found("problem", entry.bundle_id, f"its directory {cwd} does not exist", "correct cwd")
 
 
-def _command(subject: str, command: str, path: str) -> Found:
-    if "${" in command or ("${" in path and not os.path.dirname(command)):
+def _command(subject: str, command: str, path: str, cwd: str) -> Found:
+    is_path = bool(os.path.dirname(command))
+    # A path counts from the directory of the server, a mere name is looked up.
+    wanted = os.path.join(cwd, command) if is_path else command
+    if "${" in wanted or ("${" in path and not is_path):
         return Found("ok", subject, "its command depends on an input or a variable")
-    where = shutil.which(command, path=path)
+    where = shutil.which(wanted, path=path)
     if where is not None:
         return Found("ok", subject, f"runs {where}")
-    if os.path.dirname(command):
-        problem = "is not executable" if os.path.exists(command) else "does not exist"
-        return Found("problem", subject, f"{command} {problem}", "correct the path, or chmod +x it")
+    if is_path:
+        problem = "is not executable" if os.path.exists(wanted) else "does not exist"
+        return Found("problem", subject, f"{wanted} {problem}", "correct the path, or chmod +x it")
     advice = LAUNCHERS.get(command, "install it, or give its full path")
     return Found("problem", subject, f"command {command} is not on PATH", advice)
 

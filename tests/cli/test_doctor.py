@@ -63,6 +63,18 @@ class TestServers:
         assert "is not executable" in looked_at(stdio(str(plain)))[0].text
         assert "does not exist" in looked_at(stdio(str(tmp_path / "none")))[0].text
 
+    def test_a_relative_path_counts_from_the_directory_of_the_server(self, tmp_path: Path) -> None:
+        (tmp_path / "run.sh").write_text("#!/bin/sh\n")
+        (tmp_path / "run.sh").chmod(0o755)
+        (found,) = looked_at(stdio("./run.sh", cwd=str(tmp_path)))
+        assert (found.level, found.text) == ("ok", f"runs {tmp_path}/./run.sh")
+        assert "does not exist" in looked_at(stdio("./run.sh"))[0].text
+
+    def test_a_command_is_looked_up_in_the_path_its_server_is_given(self, tmp_path: Path) -> None:
+        (tmp_path / "mine").write_text("#!/bin/sh\n")
+        (tmp_path / "mine").chmod(0o755)
+        assert looked_at(stdio("mine", env={"PATH": str(tmp_path)}))[0].text == f"runs {tmp_path}/mine"
+
     def test_a_missing_directory_is_a_problem_of_its_own(self, tmp_path: Path) -> None:
         levels = [found.level for found in looked_at(stdio("python3", cwd=str(tmp_path / "none")))]
         assert levels == ["ok", "problem"]
