@@ -120,7 +120,7 @@ async def define(
 ) -> None:
     """Define an input in a file; one that a file defines already is changed there."""
     result = await work.ask("input.define", definition=definition, scope=scope)
-    work.show(result, f"{definition.get('id')} is defined in scope {result['written_scope']}")
+    work.show(result, f"{definition.get('id')} is defined", kind="mcp", wanted=scope)
 
 
 @command(inputs)

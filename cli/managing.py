@@ -7,6 +7,7 @@ That is the Computer which runs on the home, or the files when none does. Of wha
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -45,9 +46,10 @@ class Work:
         path: The door of the Computer that carries things out; `None` for the files.
     """
 
-    def __init__(self, output: Output, options: RuntimeOptions, path: Path | None) -> None:
+    def __init__(self, output: Output, options: RuntimeOptions, door: Door | None) -> None:
         self.output = output
-        self.path = path
+        self.path = None if door is None else door.path
+        self._project = options.project_root if door is None else door.project
         self._options = options
 
     async def ask(self, operation: str, **words: Any) -> Any:
@@ -76,21 +78,45 @@ class Work:
 
     @property
     def places(self) -> Places:
-        """The files of the user and of the project the command was given in."""
+        """The files of the user, and of the project that is worked on: the Computer's, or the command's own."""
         from ..actors.reconcile.loading import places_for  # noqa: PLC0415
 
-        return places_for(self._options)
+        return places_for(dataclasses.replace(self._options, project_root=self._project))
 
-    def show(self, result: Mapping[str, Any], done: str) -> None:
-        """The result of an operation: what it did, and whatever stands in its way."""
+    def show(
+        self,
+        result: Mapping[str, Any],
+        done: str,
+        *,
+        kind: Literal["settings", "mcp"] = "settings",
+        wanted: str | None = None,
+    ) -> None:
+        """The result of an operation: what it did and where, and whatever stands in its way.
+
+        Args:
+            kind: Which file of a scope it writes.
+            wanted: The scope that was asked for, where another may have been written (R-FILE-11).
+        """
         if self.output.as_json:
             self.output.document(result)
             return
+        scope = result.get("written_scope")
+        if scope is not None:
+            done = f"{done} ({self._written(scope, kind)})"
         self.output.text(done if result.get("changed") else f"{done}: nothing had to be changed")
+        if wanted not in (None, scope):
+            self.output.note(f"scope {scope} holds it already, so nothing was written to scope {wanted}")
         for line in (*result.get("diagnostics", ()), *result.get("warnings", ())):
             self.output.note(line)
         if result.get("shadowed_by"):
             self.output.note(f"it is not effective: {result['shadowed_by']} stands above it")
+
+    def _written(self, scope: str, kind: Literal["settings", "mcp"]) -> str:
+        """A scope with its file; some places an operation writes to are none."""
+        files = next((pair for name, pair in self.places.pairs.items() if name == scope), None)
+        if files is None:
+            return scope
+        return f"{scope}: {files.mcp if kind == 'mcp' else files.settings}"
 
     def facts(self, views: list[dict[str, Any]], key: str, wanted: str, kind: str) -> int:
         """Shows one of some views, field by field; the status of the command."""
@@ -216,7 +242,7 @@ async def _begun(output: Output, sources: Sources, computer: str | None, *, runn
     found = await doors(place := directories.resolve(options).home)
     chosen = meant_by(found, computer, _project(options), strictly=strictly)
     if chosen is not None:
-        return Work(output, options, found[chosen].path)
+        return Work(output, options, found[chosen])
     if running:
         raise NetworkError(f"no Computer runs on {place}", code="not_running")
     for name in sorted(found):

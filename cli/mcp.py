@@ -44,7 +44,8 @@ async def add(
     ] = "local",
 ) -> None:
     """Declare a server in a file; one that a file holds already is changed there."""
-    work.show(await work.ask("server.declare", server=server, scope=scope), f"{server.get('name')} is declared")
+    result = await work.ask("server.declare", server=server, scope=scope)
+    work.show(result, f"{server.get('name')} is declared", kind="mcp", wanted=scope)
 
 
 @command(mcp)

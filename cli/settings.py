@@ -55,7 +55,7 @@ async def set_field(
 ) -> None:
     """Change one field of a settings file."""
     result = await work.ask("settings.change", scope=scope, patch=_patch(key, value))
-    work.show(result, f"{key} is set in {scope} settings")
+    work.show(result, f"{key} is set")
 
 
 @command(settings)

@@ -135,6 +135,20 @@ class TestSettingsOfAComputerThatRuns:
         desk.settings.unlink()
         desk.said("settings", "reload", "--json")
 
+    @spec("R-FILE-11", "R-MGMT-3")
+    def test_the_file_it_writes_is_that_of_its_own_project_wherever_the_command_is_given(
+        self, desk: User, tmp_path: Path
+    ) -> None:
+        local = desk.project / ".tfrobot" / "mcp.local.json"
+        raw = {"type": "bool", "id": "slow", "description": "wait"}
+        defined = desk.run("input", "define", text(raw), "--computer", "desk", cwd=tmp_path)
+        assert defined.lines == [f"slow is defined (local: {local})"]
+        moved = desk.run("input", "define", text({**raw, "description": "w"}), "--scope", "user")
+        assert moved.errors == ["scope local holds it already, so nothing was written to scope user"]
+        desk.said("input", "undefine", "slow", "--json")
+        assert desk.run("input", "define", text(raw), "--scope", "run").lines == ["slow is defined (run)"]
+        desk.said("input", "undefine", "slow", "--json")
+
 
 class TestStarts:
     @spec("R-MCP-25", "R-MGMT-6", "R-CLI-1")

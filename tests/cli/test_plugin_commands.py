@@ -13,7 +13,7 @@ import pytest
 
 from smcp_runtime.actors.reconcile.config.options import RuntimeOptions, settle
 from smcp_runtime.cli.control import door, managed
-from smcp_runtime.cli.offline import Offline
+from smcp_runtime.cli.offline import NEXT_START, Offline
 from smcp_runtime.wire.errors import ConfigValidationError, ConflictError
 from support.command import Ran, smcp
 from support.marketplaces import HARBOUR, Repository, catalog, plugin, stdio
@@ -159,6 +159,20 @@ def test_servers_are_declared_and_removed_in_files(user: User) -> None:
     assert [one["bundle_id"] for one in user.said("mcp", "list", "--json")] == ["mine"]
     assert user.said("mcp", "remove", "mine", "--json")["changed"]
     assert user.run("mcp", "add", "{").status == 2
+
+
+@spec("R-FILE-11", "R-MGMT-3")
+def test_a_declaration_says_where_it_was_written_and_when_that_is_elsewhere_than_asked(user: User) -> None:
+    entry, other = json.dumps(light("mine")), json.dumps({**light("mine"), "disabled": True})
+    local, file = user.project / ".tfrobot" / "mcp.local.json", user.settings.parent / "mcp.json"
+    added = user.run("mcp", "add", entry)
+    assert (added.lines, added.errors) == ([f"mine is declared (local: {local})"], [NEXT_START])
+    again = user.run("mcp", "add", other, "--scope", "user")
+    assert (again.status, again.lines, file.exists()) == (0, [f"mine is declared (local: {local})"], False)
+    assert again.errors[0] == "scope local holds it already, so nothing was written to scope user"
+    disabled = user.run("mcp", "disable", "mine")
+    assert disabled.lines == [f"mine is disabled (local: {user.project / '.tfrobot' / 'settings.local.json'})"]
+    assert user.run("settings", "set", "landingRoot", "/x").lines == [f"landingRoot is set (user: {user.settings})"]
 
 
 def test_a_command_in_a_process_of_its_own_prints_the_same(user: User) -> None:
