@@ -18,7 +18,9 @@ from .seat import Computer, Seat, seated
 if TYPE_CHECKING:
     from ..agent import AsyncAgent, Notice
 
-agent = typer.Typer(help="Ask the Computers of an office, as an Agent.", no_args_is_help=True)
+agent = typer.Typer(
+    help="Ask the Computers of an office, as its Agent. An office has one Agent at a time.", no_args_is_help=True
+)
 
 
 @agent.command()
@@ -122,7 +124,11 @@ def room(seat: Seat) -> None:
 @agent.command()
 @seated
 def watch(seat: Seat) -> None:
-    """Print every notification of the office, one a line, until interrupted."""
+    """Print every notification of the office, one a line, until interrupted.
+
+    It is the Agent of that office meanwhile: an office has one at a time, and turns away every other command of
+    `smcp agent`.
+    """
 
     async def work(client: AsyncAgent) -> int:
         import anyio  # noqa: PLC0415 - with what runs, not with what `--help` needs

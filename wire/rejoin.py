@@ -16,8 +16,10 @@ from .handshake import printable
 from .payload import parse_refusal
 
 JOIN_FAILED = "join_failed"
-_CONFLICTS = (403, 4101)
-_TRANSIENT = (403, 4101, 500, None)
+ROOM_FULL = 4101
+_CONFLICTS = (403, ROOM_FULL)
+_TRANSIENT = (403, ROOM_FULL, 500, None)
+_SECOND_AGENT = "an office has one Agent at a time: wait until that one leaves, end it, or join another office"
 
 
 def refused(arguments: list[Any]) -> SmcpError | None:
@@ -36,7 +38,9 @@ def refused(arguments: list[Any]) -> SmcpError | None:
             return MalformedReplyError("the answer is not a success flag and a text", code=JOIN_FAILED)
     kind = ConflictError if code is None or code in _CONFLICTS else PolicyError
     details = {} if code is None else {"code": code}
-    return kind(f"the Server refused: {printable(text) or 'no reason given'}", code=JOIN_FAILED, details=details)
+    hint = _SECOND_AGENT if code == ROOM_FULL else None
+    said = printable(text) or "no reason given"
+    return kind(f"the Server refused: {said}", code=JOIN_FAILED, details=details, retry_hint=hint)
 
 
 def unanswered(seconds: float) -> NetworkError:

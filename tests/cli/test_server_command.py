@@ -75,6 +75,23 @@ def test_a_signal_ends_it_cleanly_with_members_in_an_office(peers: Peers, number
     watching.wait_line("link:lost")
 
 
+@pytest.mark.spec("W-ROOM-15")
+def test_whoever_watches_is_the_agent_of_the_office_and_the_next_is_told_what_to_do(peers: Peers) -> None:
+    server = Server(peers)
+    watching = peers.start([*SMCP, "agent", "watch", "--url", server.url, "--office", "lab"])
+    watching.wait_line("watching lab", of="errors")
+    second = room(peers, server)
+    assert (second.status, json.loads(second.lines[0])["code"]) == (1, "join_failed")
+    assert any("retry_hint: an office has one Agent at a time" in line for line in second.errors)
+
+
+@pytest.mark.parametrize("words", [["agent"], ["agent", "watch"]], ids=" ".join)
+def test_the_help_says_that_an_office_has_one_agent(peers: Peers, words: list[str]) -> None:
+    shown = peers.start([*SMCP, *words, "--help"])
+    assert shown.wait_exit(timeout=20) == 0
+    assert "office has one" in " ".join(" ".join(shown.lines).replace("│", " ").split())
+
+
 @pytest.mark.spec("W-AUTH-1")
 def test_with_a_token_only_who_shows_it_gets_in(peers: Peers) -> None:
     server = Server(peers, "--token-env", "SECRET", SECRET="s3cret-of-the-server")

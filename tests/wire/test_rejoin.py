@@ -44,6 +44,15 @@ def test_a_refusal_is_classified_by_its_leading_code(
     assert error.code == "join_failed"
 
 
+@pytest.mark.spec("W-ROOM-15", "R-LIFE-12")
+def test_a_second_agent_is_told_that_an_office_has_one_at_a_time() -> None:
+    second, taken = refused([False, "[4101] Room already has an agent"]), refused([False, "[403] Name already in use"])
+    assert second is not None
+    assert taken is not None
+    assert "one Agent at a time" in str(second.retry_hint)
+    assert taken.retry_hint == ConflictError.default_hint
+
+
 @pytest.mark.parametrize("arguments", [[], [None], ["true", None], [1, None], [{"ok": True}]])
 def test_what_is_no_success_flag_is_malformed(arguments: list[Any]) -> None:
     assert isinstance(refused(arguments), MalformedReplyError)
