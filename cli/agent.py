@@ -17,6 +17,7 @@ from .seat import Computer, Seat, seated
 
 if TYPE_CHECKING:
     from ..agent import AsyncAgent, Notice
+    from ..agent.tool_blobs import Handle
 
 agent = typer.Typer(
     help="Ask the Computers of an office, as its Agent. An office has one Agent at a time.", no_args_is_help=True
@@ -51,14 +52,19 @@ def call(
     arguments = json_object(params, "--params")
 
     async def work(client: AsyncAgent) -> int:
+        from ..agent.tool_blobs import handles  # noqa: PLC0415 - with what runs, not with what `--help` needs
+
         output = seat.output
         target = computer or await client.sole_computer()
         with output.working(tool):
             result = await client.tool_call(target, tool, arguments, timeout=timeout, fetch=fetch)
         if seat.as_json:
             output.document(result.to_dict())
-        for item in result.content:
-            output.text(_item_text(item), style="red" if result.is_error else None)
+        moved = {handle.index: handle for handle in handles(result)}
+        for index, item in enumerate(result.content):
+            output.text(_item_text(item, moved.get(index)), style="red" if result.is_error else None)
+        if moved and not seat.as_json:
+            output.note("a large binary is behind its handle: smcp agent get HANDLE --out FILE")
         if result.is_error and not seat.as_json:
             code = "" if result.error_code is None else f" with {result.error_code}"
             executed = "" if result.outcome is None else f" ({result.outcome.replace('_', ' ')})"
@@ -155,14 +161,17 @@ def watch(seat: Seat) -> None:
     seat.perform(work)
 
 
-def _item_text(item: dict[str, Any]) -> str:
-    """A content item for people: its text, or what it is."""
+def _item_text(item: dict[str, Any], moved: Handle | None) -> str:
+    """A content item for people: its text, or what it is, and the handle where its bytes are elsewhere."""
     resource = item.get("resource")
     described: dict[str, Any] = resource if isinstance(resource, dict) else item
     if isinstance(described.get("text"), str):
         return str(described["text"])
-    base64 = described.get("data") or described.get("blob") or ""
-    where = described.get("uri") or f"{len(str(base64)) * 3 // 4} bytes"
+    base64 = str(described.get("data") or described.get("blob") or "").rstrip("=")
+    where = described.get("uri") or f"{len(base64) * 3 // 4} bytes"
+    if moved is not None:
+        size = "" if moved.size is None else f"{moved.size} bytes "
+        where = f"{size}behind {moved.blob_handle}"
     return f"[{item.get('type')} {described.get('mimeType', '')} {where}]"
 
 

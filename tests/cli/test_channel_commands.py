@@ -36,7 +36,7 @@ class Office:
             document("dpe://lab/report", "Report", pages=2),
             document("dpe://lab/memo", "Memo", _meta={"file_type": "memo", "page_count": 1, "keywords": ["tea"]}),
         ]
-        entry = shelf(folder, "shelf", resources)
+        entry = shelf(folder, "shelf", resources, "--tools", "echo,binary")
         (folder / "mcp.json").write_text(json.dumps({"servers": {entry["name"]: entry}}))
         (folder / "settings.json").write_text(json.dumps({"landingRoot": str(self.landing)}))
         server = self._start("server", "--port", "0")
@@ -126,6 +126,22 @@ def test_get_writes_the_file_and_says_what_it_is(office: Office) -> None:
         "sha256": hashlib.sha256(pattern(BIG)).hexdigest(),
         "mime_type": "application/octet-stream",
     }
+
+
+@pytest.mark.spec("C-BLOB-39", "W-CALL-24")
+def test_a_binary_in_a_result_is_told_with_its_size_and_with_its_handle_while_it_is_elsewhere(office: Office) -> None:
+    def called(size: int, *words: str) -> Peer:
+        return office.agent("call", "shelf_display__binary", "--params", json.dumps({"bytes": size}), *words)
+
+    for size in (100, 101, 102):
+        assert called(size).lines == [f"[image image/png {size} bytes]"]
+    fetched = called(BIG)
+    assert (fetched.lines, fetched.errors) == ([f"[image image/png {BIG} bytes]"], [])
+    left = called(BIG, "--no-fetch")
+    told, handle = left.lines[0].removesuffix("]").split(" behind ")
+    assert told == f"[image image/png {BIG} bytes"
+    assert left.errors == ["a large binary is behind its handle: smcp agent get HANDLE --out FILE"]
+    assert office.document("get", handle, "--out", office.folder / "left.png")["size"] == BIG
 
 
 @pytest.mark.spec("R-CLI-1", "E-9")
