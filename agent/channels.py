@@ -183,7 +183,11 @@ class Channels(Requests):
         try:
             file = await anyio.to_thread.run_sync(_beside, target)
         except OSError as error:
-            raise ConfigValidationError(f"the file cannot be written: {error.strerror}", field="path") from error
+            raise ConfigValidationError(
+                f"the file cannot be written: {error.strerror}",
+                field="path",
+                retry_hint="name a file that can be written",
+            ) from error
         sink = _FileSink(file)
         try:
             facts = await download(

@@ -220,7 +220,10 @@ class AsyncAgent(Channels):
         computers = sorted(member.name for member in room.sessions if member.role == "computer")
         if len(computers) != 1:
             found = f"choose one of {', '.join(computers)}" if computers else "no Computer is there"
-            raise ConfigValidationError(f"office {self._office}: {found}", code="computer", field="computer")
+            hint = "name the Computer" if computers else "have a Computer join the office, or look in another office"
+            raise ConfigValidationError(
+                f"office {self._office}: {found}", code="computer", field="computer", retry_hint=hint
+            )
         return computers[0]
 
     # --- what arrives ---

@@ -27,6 +27,7 @@ from ..wire.retry import backoff_delay
 from .download import Progress
 
 UPLOAD_REFUSED = 4019
+_ANOTHER_FILE = "name a regular file that can be read"
 SPOOL_IN_MEMORY = 4_194_304
 
 Source = bytes | bytearray | memoryview | str | PathLike[str] | BinaryIO | AsyncIterable[bytes]
@@ -196,7 +197,9 @@ async def _opened(source: Source, stack: AsyncExitStack) -> BinaryIO:
 def _file_at(path: str | PathLike[str]) -> BinaryIO:
     # The hash goes out before the bytes, so they are read twice; a pipe would also wait for its writer, out of reach.
     if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
-        raise ConfigValidationError("only a regular file can be uploaded", field="source", code="not_a_file")
+        raise ConfigValidationError(
+            "only a regular file can be uploaded", field="source", code="not_a_file", retry_hint=_ANOTHER_FILE
+        )
     return Path(path).open("rb")
 
 
@@ -205,7 +208,9 @@ def _readable() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ConfigValidationError(f"the file cannot be read: {error.strerror}", field="source") from error
+        raise ConfigValidationError(
+            f"the file cannot be read: {error.strerror}", field="source", retry_hint=_ANOTHER_FILE
+        ) from error
 
 
 def _measure(file: BinaryIO) -> _Declared:

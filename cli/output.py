@@ -196,7 +196,7 @@ def describe(error: BaseException) -> dict[str, Any]:
         return {"category": "internal", "code": "internal", "message": f"unexpected {type(error).__name__}"}
     facts: dict[str, Any] = {"category": error.category, "code": error.code, "message": error.message}
     for name in ("field", "source", "bundle_id", "plugin_id", "input_id", "retry_hint"):
-        if (value := getattr(error, name)) is not None:
+        if value := getattr(error, name):
             facts[name] = value
     if isinstance(error, ConfigValidationError) and error.findings:
         facts["findings"] = [

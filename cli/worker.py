@@ -58,7 +58,9 @@ def worker(
                 await volunteer.work(stop)
             except NodeRefused as refused:
                 # Nothing on this side is broken: the other one does not want us.
-                raise NetworkError(refused.message, code=refused.code, retry_hint="", retryable=False) from None
+                # A hint of its own, or none: trying again, as after other trouble with a network, is of no use.
+                hint = refused.retry_hint or ""
+                raise NetworkError(refused.message, code=refused.code, retry_hint=hint, retryable=False) from None
         return SUCCESS
 
     from .running import perform  # noqa: PLC0415

@@ -26,6 +26,7 @@ REFUSED_BY_CLOSE = "refused_by_close"
 """Code of a `ProtocolVersionError` that came as a close code, so that its versions are still to be asked for."""
 
 _SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
+_OTHER_CREDENTIALS = "show the token that the Server asks for: --auth-env on the command line, `auth` in code"
 _VERSIONS = ("client_version", "server_version", "min_supported", "max_supported")
 _SHOWN = 200
 
@@ -83,9 +84,10 @@ def refusal(status: int, body: bytes, headers: Mapping[str, str]) -> SmcpError:
     if coded == VERSION_MISMATCH or (coded is None and header.strip() == str(VERSION_MISMATCH)):
         return _version_error(answer)
     if status in (401, 403):
-        return AuthError(f"the Server refused the connection with status {status}", code="http_refused")
-    said = answer.get("message")
-    text = said if isinstance(said, str) else body.decode("utf-8", "replace")
+        said = f"the Server refused the connection with status {status}"
+        return AuthError(said, code="http_refused", retry_hint=_OTHER_CREDENTIALS)
+    message = answer.get("message")
+    text = message if isinstance(message, str) else body.decode("utf-8", "replace")
     return NetworkError(
         f"the Server answered the handshake with status {status}: {printable(text)}",
         code="handshake_refused",
@@ -105,7 +107,9 @@ def namespace_refusal(data: Any) -> AuthError:
     """The error for a CONNECT_ERROR of the namespace, whatever its text says (W-AUTH-5, W-AUTH-8)."""
     said = data.get("message") if isinstance(data, dict) else data
     text = printable(said) if isinstance(said, str) and said else "no reason given"
-    return AuthError(f"the Server refused the credentials: {text}", code="connection_refused")
+    return AuthError(
+        f"the Server refused the credentials: {text}", code="connection_refused", retry_hint=_OTHER_CREDENTIALS
+    )
 
 
 def printable(text: str) -> str:

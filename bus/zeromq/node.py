@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 ANSWER_WITHIN = 5.0
 """Seconds a hub has to answer a greeting."""
 FAREWELL = 0.2
+_KEYS = "give the hub the .public file of this node, and this node the hub's"
 State = Literal["connecting", "up", "refused", "closed"]
 
 
@@ -242,7 +243,8 @@ class ZmqNode:
 
     def _finish(self, why: str, code: str | None = None) -> None:
         if self._end is not None and not self._end.done():
-            refusal = NodeRefused(why, code=code) if code is not None else None
+            hint = _KEYS if code == "key" else None
+            refusal = NodeRefused(why, code=code, retry_hint=hint) if code is not None else None
             self._end.set_result(End(why, refusal))
 
     async def _say_goodbye(self) -> None:

@@ -37,6 +37,11 @@ def test_an_error_for_people_leaves_stdout_alone(capfdbinary: pytest.CaptureFixt
     assert captured.err == b"error startup: cannot be launched\n  bundle_id: clock\n  retry_hint: install it\n"
 
 
+def test_an_error_without_a_hint_shows_none(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    Output().error(StartupError("cannot be launched", retry_hint=""))
+    assert capfdbinary.readouterr().err == b"error startup: cannot be launched\n"
+
+
 def test_a_broken_declaration_shows_every_finding_with_its_place(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     findings = [Finding("mcp_servers[0].type", "expected a string"), Finding("name", "must not be empty")]
     Output().error(ConfigValidationError("2 faults", findings=findings))

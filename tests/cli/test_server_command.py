@@ -101,6 +101,8 @@ def test_with_a_token_only_who_shows_it_gets_in(peers: Peers) -> None:
     assert (wrong.status, json.loads(wrong.lines[0])["category"]) == (1, "auth")
     nothing = room(peers, server)
     assert (nothing.status, json.loads(nothing.lines[0])["category"]) == (1, "auth")
+    for refused in (wrong, nothing):
+        assert "--auth-env" in json.loads(refused.lines[0])["retry_hint"]
     server.peer.stop()
     everything = "\n".join([*server.peer.lines, *server.peer.errors, *wrong.lines, *wrong.errors])
     assert "s3cret" not in everything

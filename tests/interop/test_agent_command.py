@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,6 +106,14 @@ async def test_a_protocol_error_is_printed_flat_and_ends_with_1(smcp: Command) -
 async def test_no_computer_to_ask_is_a_failed_operation(smcp: Command) -> None:
     status, facts = await smcp.document("tools")
     assert (status, facts["category"]) == (1, "validation")
+    assert facts["retry_hint"].startswith("have a Computer join the office")
+
+
+@pytest.mark.usefixtures("desk")
+async def test_a_file_that_is_none_is_told_with_what_to_do_about_files(smcp: Command, tmp_path: Path) -> None:
+    for name in ("none", "."):
+        status, facts = await smcp.document("put", str(tmp_path / name))
+        assert (status, facts["retry_hint"]) == (1, "name a regular file that can be read")
 
 
 @pytest.mark.spec("R-CLI-1")

@@ -96,6 +96,7 @@ async def test_a_second_worker_stands_by_and_takes_over_when_the_first_is_gone(t
         stranger = worker(peers, endpoint, "one", "--keys", str(unknown))
         assert await stranger.exit(timeout=20) == 2
         assert any("refuses the key of this node" in line for line in stranger.errors)
+        assert any("retry_hint: give the hub the .public file of this node" in line for line in stranger.errors)
 
 
 async def _answers(stack: object) -> bool:
