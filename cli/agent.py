@@ -52,12 +52,18 @@ def call(
     arguments = json_object(params, "--params")
 
     async def work(client: AsyncAgent) -> int:
-        from ..agent.tool_blobs import handles  # noqa: PLC0415 - with what runs, not with what `--help` needs
+        import anyio  # noqa: PLC0415 - with what runs, not with what `--help` needs
+
+        from ..agent.tool_blobs import handles  # noqa: PLC0415
 
         output = seat.output
         target = computer or await client.sole_computer()
-        with output.working(tool):
-            result = await client.tool_call(target, tool, arguments, timeout=timeout, fetch=fetch)
+        try:
+            with output.working(tool):
+                result = await client.tool_call(target, tool, arguments, timeout=timeout, fetch=fetch)
+        except anyio.get_cancelled_exc_class():
+            output.note(f"the call of {tool} was cancelled")
+            raise
         if seat.as_json:
             output.document(result.to_dict())
         moved = {handle.index: handle for handle in handles(result)}
@@ -137,9 +143,7 @@ def watch(seat: Seat) -> None:
     """
 
     async def work(client: AsyncAgent) -> int:
-        import anyio  # noqa: PLC0415 - with what runs, not with what `--help` needs
-
-        from .running import stop_signal  # noqa: PLC0415
+        from .running import until_stopped  # noqa: PLC0415 - with what runs, not with what `--help` needs
 
         async def tell() -> None:
             async with client.notifications() as notices:
@@ -148,15 +152,11 @@ def watch(seat: Seat) -> None:
                     if seat.as_json:
                         seat.output.line(notice.to_dict())
                     seat.output.text(_told(notice))
-            stop.set()
 
-        async with stop_signal() as stop, anyio.create_task_group() as tasks:
-            tasks.start_soon(tell)
-            await stop.wait()
-            tasks.cancel_scope.cancel()
+        status = await until_stopped(tell)
         if client.failure is not None:
             raise client.failure
-        return SUCCESS
+        return status
 
     seat.perform(work)
 

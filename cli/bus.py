@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Annotated
 
@@ -23,15 +24,20 @@ async def top(
     count: Annotated[
         int | None, typer.Option("--count", min=0, help="Moments to show; 0 for ever. Piped, it is 1.", metavar="N")
     ] = None,
-) -> None:
+) -> int:
     """Show servers, actors, rates and latencies as they change."""
-    from .top import watch  # noqa: PLC0415 - heavier than all that `--help` needs
+    from .running import until_stopped  # noqa: PLC0415 - heavier than all that `--help` needs
+    from .top import watch  # noqa: PLC0415
 
     if work.output.as_json:
         work.output.document(await work.ask("bus.view"))
-    else:
-        moments = (0 if work.output.terminal else 1) if count is None else count
-        await watch(work.output, lambda: work.ask("bus.view"), every, moments)
+        return SUCCESS
+    moments = (0 if work.output.terminal else 1) if count is None else count
+    show = functools.partial(watch, work.output, lambda: work.ask("bus.view"), every, moments)
+    if not moments:
+        return await until_stopped(show)
+    await show()
+    return SUCCESS
 
 
 @command(bus, running=True)

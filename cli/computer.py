@@ -9,7 +9,7 @@ import typer
 
 from ..wire.protocol import SOCKETIO_PATH
 from .exit_status import SUCCESS, USAGE
-from .options import AuthEnv, Json, SocketioPath, auth_from, secret_from
+from .options import AuthEnv, Json, SocketioPath, auth_from, secret_from, server_url
 from .output import Output
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ def run(
     mcp_config: McpConfig = None,
     settings: Settings = None,
     home: Home = None,
-    url: Annotated[str | None, typer.Option("--url", help="Server to connect to.", metavar="URL")] = None,
+    url: Annotated[
+        str | None, typer.Option("--url", help="Server to connect to.", metavar="URL", callback=server_url)
+    ] = None,
     office: Annotated[str | None, typer.Option("--office", help="The office to join.", metavar="NAME")] = None,
     auth_env: AuthEnv = None,
     socketio_path: SocketioPath = SOCKETIO_PATH,
@@ -131,17 +133,29 @@ def status(
 
         from .control import question  # noqa: PLC0415
         from .managing import home_of  # noqa: PLC0415
+        from .running import until_stopped  # noqa: PLC0415
         from .status import show_status  # noqa: PLC0415
 
-        while True:
+        async def show() -> None:
             show_status(output, await question(home_of(home), name, "status"))
-            if not watch:
-                return SUCCESS
-            await anyio.sleep(WATCH_EVERY)
+
+        async def go_on() -> None:
+            while True:
+                await show()
+                await anyio.sleep(WATCH_EVERY)
+
+        if watch:
+            return await until_stopped(go_on)
+        await show()
+        return SUCCESS
 
     from .running import perform  # noqa: PLC0415
 
     perform(output, work)
+
+
+_WORDS = {"placement": "--placement", "bus": "--bus", "ops": "--ops", "ops_token": "--ops-token-env"}
+"""Options of a Computer that are words of `run`, which checks none of them itself."""
 
 
 class Workers(NamedTuple):
@@ -191,13 +205,23 @@ class Sources(NamedTuple):
         )
 
     def read(self, output: Output) -> None:
-        """Reads the files once, before anything is opened or started, so that a fault in one has no side effect.
+        """Checks words and files once, before anything is opened or started, so that a fault in one has no side effect.
 
         Raises:
             typer.Exit: A file is faulty: reported, with status 2 (R-CLI-1).
+            typer.BadParameter: A word is, or needs another one.
         """
+        from ..actors.reconcile.config.options import settle  # noqa: PLC0415 - heavier than all `--help` needs
         from ..actors.reconcile.scopes.flags import read_flags  # noqa: PLC0415
-        from ..wire.errors import SmcpError  # noqa: PLC0415
+        from ..wire.errors import ConfigValidationError, SmcpError  # noqa: PLC0415
+
+        try:
+            settle(self.options())
+        except ConfigValidationError as error:
+            # What is no word of the command is left to its work: it has another status.
+            for finding in error.findings:
+                if finding.field in _WORDS:
+                    raise typer.BadParameter(finding.reason, param_hint=_WORDS[finding.field]) from None
 
         try:
             read_flags(self.mcp_config, self.settings)

@@ -9,7 +9,28 @@ from typing import Annotated, Any
 
 import typer
 
-Url = Annotated[str, typer.Option("--url", help="Where the Server is, http(s)://host[:port].", metavar="URL")]
+
+def server_url(url: str | None) -> str | None:
+    """The URL of a Server as it was given.
+
+    Raises:
+        typer.BadParameter: No Server can be there.
+    """
+    from ..wire.errors import ConfigValidationError  # noqa: PLC0415 - heavier than all that `--help` needs
+    from ..wire.handshake import request_url  # noqa: PLC0415
+
+    if url is not None:
+        try:
+            request_url(url, "", "")
+        except ConfigValidationError as error:
+            raise typer.BadParameter(error.message) from None
+    return url
+
+
+Url = Annotated[
+    str,
+    typer.Option("--url", help="Where the Server is, http(s)://host[:port].", metavar="URL", callback=server_url),
+]
 Office = Annotated[str, typer.Option("--office", help="The office to join.", metavar="NAME")]
 SocketioPath = Annotated[str, typer.Option("--socketio-path", help="Where Socket.IO is mounted.", metavar="PATH")]
 AuthEnv = Annotated[

@@ -14,7 +14,7 @@ from typing import NoReturn
 import anyio
 import typer
 
-from .exit_status import INTERNAL, exit_status, root_error
+from .exit_status import INTERNAL, SUCCESS, exit_status, root_error
 from .log_setup import set_up_logging
 from .output import Output, printing, silence_stdout
 
@@ -68,6 +68,20 @@ async def stop_signal() -> AsyncIterator[anyio.Event]:
         await listening.wait()
         yield requested
         tasks.cancel_scope.cancel()
+
+
+async def until_stopped(watch: Callable[[], Awaitable[object]]) -> int:
+    """Goes on until a signal stops it, or it ends by itself; either is a good end, so the status is that of success."""
+    async with stop_signal() as stop, anyio.create_task_group() as tasks:
+
+        async def go_on() -> None:
+            await watch()
+            stop.set()
+
+        tasks.start_soon(go_on)
+        await stop.wait()
+        tasks.cancel_scope.cancel()
+    return SUCCESS
 
 
 def ready(url: str) -> None:

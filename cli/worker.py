@@ -32,6 +32,7 @@ def worker(
 ) -> None:
     """Host an MCP server for a Computer elsewhere. A second worker for the same server stands by."""
     output = Output()
+    _check(hub, keys)
 
     async def work() -> int:
         from ..actors.mcp.transports.process_record import ProcessRecords  # noqa: PLC0415 - heavier than all that `--help` needs
@@ -66,6 +67,18 @@ def worker(
     from .running import perform  # noqa: PLC0415
 
     perform(output, work, log_level="INFO")
+
+
+def _check(hub: str, keys: Path | None) -> None:
+    from ..bus.zeromq.endpoint import to_connect  # noqa: PLC0415 - heavier than all that `--help` needs
+    from ..wire.errors import ConfigValidationError  # noqa: PLC0415
+
+    if hub.startswith("tcp://") and keys is None:
+        raise typer.BadParameter("tcp:// needs it", param_hint="--keys")
+    try:
+        to_connect(hub, keys=keys is not None)
+    except ConfigValidationError as error:
+        raise typer.BadParameter(error.message, param_hint="--hub") from None
 
 
 def _keys(directory: Path | None, node: str) -> NodeKeys | None:

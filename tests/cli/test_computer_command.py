@@ -17,6 +17,7 @@ import pytest
 
 from smcp_runtime import fixtures
 from support.alive import runs
+from support.command import smcp as in_this_process
 from support.peers import Peer, Peers
 
 SMCP = (sys.executable, "-m", "smcp_runtime.cli.main")
@@ -263,8 +264,41 @@ def test_check_prints_the_plan_masked_and_starts_nothing(peers: Peers, tmp_path:
 
 
 @pytest.mark.spec("R-CLI-1")
-def test_a_url_needs_an_office(peers: Peers) -> None:
-    assert ended(peers, "computer", "run", "--name", "desk", "--url", "http://127.0.0.1:1").status == 2
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--url", "http://127.0.0.1:1"),
+        ("--url", "foo", "--office", "lab"),
+        ("--placement", "foo"),
+        ("--placement", "external"),
+        ("--bus", "foo"),
+        ("--ops", "9999"),
+    ],
+    ids=" ".join,
+)
+def test_a_word_that_is_wrong_or_lacks_another_is_wrong_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    run = in_this_process("computer", "run", "--name", "desk", *words, environ=os.environ, cwd=tmp_path)
+    assert (run.status, run.lines, "Invalid value for" in "".join(run.errors)) == (2, [], True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.spec("R-CLI-1")
+@pytest.mark.parametrize("url", ["foo", "ftp://127.0.0.1", "http://", "http://127.0.0.1:port"])
+def test_a_url_where_no_server_can_be_is_wrong_usage(tmp_path: Path, url: str) -> None:
+    ran = in_this_process("agent", "tools", "--url", url, "--office", "lab", environ=os.environ, cwd=tmp_path)
+    assert (ran.status, ran.lines, "--url" in "".join(ran.errors)) == (2, [], True)
+
+
+@pytest.mark.spec("R-CLI-1")
+@pytest.mark.parametrize(
+    "words", [("--hub", "foo"), ("--hub", "ipc://relative"), ("--hub", "tcp://127.0.0.1:1")], ids=" ".join
+)
+def test_a_worker_without_a_place_to_offer_itself_at_is_wrong_usage(tmp_path: Path, words: tuple[str, ...]) -> None:
+    ran = in_this_process("worker", "--server", "one", *words, environ=os.environ, cwd=tmp_path)
+    assert (ran.status, ran.lines, "Error" in "".join(ran.errors)) == (2, [], True)
 
 
 def test_the_demo_shows_tools_and_a_result_in_ten_seconds_and_leaves_nothing_behind(

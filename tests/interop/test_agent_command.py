@@ -154,7 +154,7 @@ async def test_watch_prints_a_line_for_each_notification_until_it_is_interrupted
     assert await watching.exit() == 0
 
 
-@pytest.mark.spec("W-CALL-15")
+@pytest.mark.spec("W-CALL-15", "R-CLI-1")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 async def test_an_interrupted_call_is_cancelled_where_it_runs(
     peers: Peers, official: Official, server: OfficialPeer, number: signal.Signals, tmp_path: Any
@@ -168,5 +168,6 @@ async def test_an_interrupted_call_is_cancelled_where_it_runs(
     log = peers.start(["tail", "-n", "+1", "-F", tmp_path / "log"])
     await log.line(r'"tools/call"')
     calling.signal(number)
-    assert await calling.exit() == 1
+    assert await calling.exit() == 130
+    assert calling.errors == ["the call of echo_srv_display__sleep was cancelled"]
     await log.line(r"notifications/cancelled")
