@@ -120,7 +120,10 @@ def check(
 @computer.command()
 def status(
     *,
-    name: Name,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", "--computer", help="Which running Computer, where several do.", metavar="NAME"),
+    ] = None,
     home: Home = None,
     watch: Annotated[bool, typer.Option("--watch", help="Go on printing every second.")] = False,
     as_json: Json = False,
@@ -132,12 +135,15 @@ def status(
         import anyio  # noqa: PLC0415 - heavier than all that `--help` needs
 
         from .control import question  # noqa: PLC0415
-        from .managing import home_of  # noqa: PLC0415
+        from .managing import home_of, running_on  # noqa: PLC0415
         from .running import until_stopped  # noqa: PLC0415
         from .status import show_status  # noqa: PLC0415
 
+        place = home_of(home)
+        chosen = await running_on(place, name)
+
         async def show() -> None:
-            show_status(output, await question(home_of(home), name, "status"))
+            show_status(output, await question(place, chosen, "status"))
 
         async def go_on() -> None:
             while True:

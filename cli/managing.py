@@ -230,6 +230,25 @@ def meant_by(found: Mapping[str, Door], name: str | None, project: Path | None, 
     return names[0] if names else None
 
 
+async def running_on(home: Path, name: str | None) -> str:
+    """The Computer that runs on a home, or the one of several that is meant: named, or of this project.
+
+    Raises:
+        NetworkError: None runs there.
+        ConfigValidationError: Several may be meant, and none was named.
+    """
+    from ..actors.reconcile.config.options import RuntimeOptions  # noqa: PLC0415
+    from ..wire.errors import NetworkError  # noqa: PLC0415
+    from .control import doors  # noqa: PLC0415
+
+    if name is not None:
+        return name
+    chosen = meant_by(await doors(home), None, _project(RuntimeOptions()), strictly=False)
+    if chosen is None:
+        raise NetworkError(f"no Computer runs on {home}", code="not_running")
+    return chosen
+
+
 async def _begun(output: Output, sources: Sources, computer: str | None, *, running: bool, strictly: bool) -> Work:
     from ..actors.reconcile.config import directories  # noqa: PLC0415
     from ..actors.reconcile.config.options import settle  # noqa: PLC0415

@@ -63,6 +63,19 @@ def desk(peers: Peers, tmp_path: Path) -> Desk:
     return Desk(peers, tmp_path)
 
 
+@pytest.mark.spec("R-LIFE-23", "R-MGMT-6")
+def test_status_finds_the_only_computer_of_the_home_and_chooses_none_of_several(desk: Desk) -> None:
+    nobody = desk.ended("computer", "status")
+    assert (nobody.status, "no Computer runs on" in nobody.errors[0]) == (2, True)
+    desk.start()
+    assert desk.ended("computer", "status").lines[0].startswith("desk: ")
+    other = desk.smcp("computer", "run", "--name", "other")
+    other.wait_line("^ready", timeout=30)
+    several = desk.ended("computer", "status")
+    assert (several.status, "several Computers run here: desk, other" in several.errors[0]) == (1, True)
+    assert desk.ended("computer", "status", "--computer", "other").lines[0].startswith("other: ")
+
+
 def test_top_in_a_pipe_prints_one_moment_in_plain_rows(desk: Desk) -> None:
     desk.start()
     top = desk.ended("bus", "top", "--every", "0.2")
