@@ -28,7 +28,7 @@ async def list_servers(work: Work) -> None:
         (view["bundle_id"], view["name"], view["owner"], view["verdict"], view["connection"], view["reason"] or "")
         for view in views
     ]
-    work.output.table(("bundle_id", "name", "owner", "verdict", "connection", "reason"), rows)
+    work.output.table(("bundle_id", "name", "owner", "verdict", "connection", "reason"), rows, headed=True)
 
 
 @command(mcp)

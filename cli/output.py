@@ -82,14 +82,18 @@ class Output:
             else:
                 print(printable(text), flush=True)
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Rows for people: aligned with a heading on a terminal, separated by tabs in a pipe."""
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, headed: bool = False) -> None:
+        """Rows for people: aligned with a heading on a terminal, separated by tabs in a pipe.
+
+        Args:
+            headed: Whether a pipe gets the heading too, since rows such as counts do not say what they are.
+        """
         if self.as_json:
             return
         cleaned = [[" ".join(printable(cell).split()) for cell in row] for row in rows]
         if not self.terminal:
             with printing():
-                for row in cleaned:
+                for row in [columns, *cleaned] if headed else cleaned:
                     print(*row, sep="\t", flush=True)
             return
         from rich.table import Table  # noqa: PLC0415

@@ -18,7 +18,8 @@ def show_status(output: Output, status: Mapping[str, Any], now: float | None = N
         return
     where = f" in {status['office']}" if status["office"] else ""
     output.text(f"{status['name']}: {status['state']}{where}", style="red" if status["degradations"] else "green")
-    output.table(COLUMNS, (_row(server, time.time() if now is None else now) for server in status["servers"]))
+    rows = (_row(server, time.time() if now is None else now) for server in status["servers"])
+    output.table(COLUMNS, rows, headed=True)
     for open_one in status["degradations"]:
         if open_one["component"] != "server":
             output.text(f"{open_one['component']} {open_one['identity']}: {open_one['code']} {open_one['reason']}")

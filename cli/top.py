@@ -16,7 +16,9 @@ from .output import Output, printable
 Moment = Mapping[str, Any]
 
 MESSAGES_SHOWN = 12
-WORDS = frozenset({"SERVER", "STATE", "ACTOR", "MESSAGE", "KIND", "LAST ERROR", "WORKER", "HOST", "ACTORS"})
+ERROR = "LAST ERROR"
+NAMES = frozenset({"SERVER", "ACTOR", "MESSAGE", "WORKER", "HOST", "ACTORS"})
+WORDS = NAMES | {"STATE", "KIND"}
 """Columns that hold no numbers."""
 
 
@@ -41,11 +43,11 @@ async def watch(output: Output, look: Callable[[], Awaitable[Moment]], every: fl
         return
     from rich.live import Live  # noqa: PLC0415 - only a terminal needs it
 
-    with Live(_picture(before, before), auto_refresh=False, screen=not moments) as live:
+    with Live(picture(before, before), auto_refresh=False, screen=not moments) as live:
         while not moments or shown < moments:
             await anyio.sleep(every)
             now = await look()
-            live.update(_picture(now, before), refresh=True)
+            live.update(picture(now, before), refresh=True)
             before, shown = now, shown + 1
 
 
@@ -63,7 +65,7 @@ def grids(now: Moment, before: Moment) -> tuple[Grid, ...]:
     return (
         Grid(
             "servers",
-            ("SERVER", "STATE", "CALLS/S", "P50", "P99", "IN FLIGHT", "QUEUED", "NOT OK", "RECONNECTS", "LAST ERROR"),
+            ("SERVER", "STATE", "CALLS/S", "P50", "P99", "IN FLIGHT", "QUEUED", "NOT OK", "RECONNECTS", ERROR),
             [_server(server, old, seconds, bounds) for server, old in _pairs(now, before, "servers", "bundle_id")],
         ),
         Grid(
@@ -169,33 +171,30 @@ def _rate(count: float, seconds: float) -> str:
 def _print(output: Output, now: Moment, before: Moment) -> None:
     output.text(headline(now))
     for grid in grids(now, before):
-        output.table(grid.columns, grid.rows)
+        output.table(grid.columns, grid.rows, headed=True)
 
 
-def _picture(now: Moment, before: Moment) -> Any:
+def picture(now: Moment, before: Moment) -> Any:
+    """A moment for a terminal. Errors stand beneath their table, a line each: beside numbers there is no room."""
     from rich.console import Group  # noqa: PLC0415 - only a terminal needs it
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     parts: list[Any] = [Text(printable(headline(now)), style="bold")]
     for grid in grids(now, before):
+        columns = [name for name in grid.columns if name != ERROR]
         table = Table(title=grid.title, title_justify="left", title_style="dim", box=None, header_style="bold")
-        for column in grid.columns:
-            numeric = column not in (
-                "SERVER",
-                "STATE",
-                "ACTOR",
-                "MESSAGE",
-                "KIND",
-                "LAST ERROR",
-                "WORKER",
-                "HOST",
-                "ACTORS",
-            )
-            table.add_column(column, justify="right" if numeric else "left", no_wrap=column != "LAST ERROR")
+        table.padding, errors = (0, 1, 0, 0), []
+        for column in columns:
+            # What is too wide takes from names, which are cut, and not from numbers.
+            table.add_column(column, justify="left" if column in WORDS else "right", no_wrap=column not in NAMES)
         for row in grid.rows:
-            table.add_row(*(Text(" ".join(printable(cell).split()), style=STYLES.get(cell, "")) for cell in row))
-        parts.append(table)
+            cells = [" ".join(printable(cell).split()) for cell in row]
+            if len(cells) > len(columns) and cells[-1]:
+                errors.append(Text(f"{cells[0]}: {cells[-1]}", style="red", no_wrap=True, overflow="ellipsis"))
+            shown = zip(columns, cells, strict=False)
+            table.add_row(*(Text(cell, STYLES.get(cell, ""), no_wrap=True, overflow="ellipsis") for _, cell in shown))
+        parts += [table, *errors]
     return Group(*parts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -14,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from smcp_runtime import fixtures
-from smcp_runtime.cli.top import duration, grids, headline
+from smcp_runtime.cli.top import duration, grids, headline, picture
 from support.peers import Peer, Peers
 
 SMCP = (sys.executable, "-m", "smcp_runtime.cli.main")
@@ -82,6 +84,7 @@ def test_top_in_a_pipe_prints_one_moment_in_plain_rows(desk: Desk) -> None:
     assert top.status == 0, top.errors
     assert top.lines[0].startswith("desk  started  no office")
     rows = [line.split("\t") for line in top.lines[1:]]
+    assert [row[0] for row in rows if row[0].isupper()] == ["SERVER", "ACTOR", "MESSAGE"]
     assert ["tools", "up"] in [row[:2] for row in rows]
     assert "\x1b" not in "".join(top.lines)
 
@@ -212,6 +215,20 @@ class TestMoments:
 
     def test_the_headline_says_who_it_is_and_how_it_is(self) -> None:
         assert headline(self.moment(5.0, 0)) == "desk  started  no office  link offline  up 5 s  dead letters 3"
+
+    def test_on_a_terminal_of_80_columns_every_heading_is_whole_and_an_error_is_one_line(self) -> None:
+        moment = self.moment(10.0, 50)
+        reason = "'no-such-command' was not found; " + "look for it in PATH " * 20
+        moment["servers"][0] |= {"bundle_id": "a_server_with_a_long_name", "last_error": {"reason": reason}}
+        console = Console(width=80, file=io.StringIO(), force_terminal=False)
+        console.print(picture(moment, self.moment(8.0, 30)))
+        lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+        (heading,) = (line for line in lines if "SERVER" in line)
+        for word in grids(moment, moment)[0].columns[:-1]:
+            assert word in heading
+        (error,) = (line for line in lines if "was not found" in line)
+        assert (len(error), error[-1]) == (80, "…")
+        assert [line for line in lines if "look for it" in line] == [error]
 
     @pytest.mark.parametrize(
         ("seconds", "text"), [(None, "-"), (0.000_012, "12 us"), (0.012_3, "12.3 ms"), (1.5, "1.5 s"), (300, "300 s")]

@@ -58,5 +58,12 @@ def test_rows_in_a_pipe_are_separated_by_tabs_and_one_line_each(capfdbinary: pyt
     assert capfdbinary.readouterr().out == b"echo\tsays it again\nadd\tsums\n"
 
 
+def test_rows_that_do_not_say_what_they_are_have_their_heading_in_a_pipe_too(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    Output().table(["name", "calls"], [["echo", "3"]], headed=True)
+    assert capfdbinary.readouterr().out == b"name\tcalls\necho\t3\n"
+
+
 def test_text_of_a_peer_cannot_steer_the_terminal() -> None:
     assert printable("a\x1b]0;evil\x07b\x9bm\r\n\tc") == "a�]0;evil�b�m�\n\tc"
