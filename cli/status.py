@@ -8,7 +8,7 @@ from typing import Any
 
 from .output import Output
 
-COLUMNS = ("SERVER", "STATE", "RESTARTS", "CALLS", "FAILED", "NEXT TRY", "REASON")
+COLUMNS = ("SERVER", "STATE", "RECENT RESTARTS", "CALLS", "FAILED", "NEXT TRY", "REASON")
 
 
 def show_status(output: Output, status: Mapping[str, Any], now: float | None = None) -> None:

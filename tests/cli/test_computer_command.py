@@ -128,7 +128,7 @@ def test_status_shows_a_running_computer_and_says_when_there_is_none(peers: Peer
     assert "no-such-command-anywhere" in by_id["bad"]["reason"]
     shown = ended(peers, "computer", "status", "--name", "desk of mine")
     assert shown.lines[0] == "desk of mine: degraded"
-    assert shown.lines[1].split("\t")[:3] == ["SERVER", "STATE", "RESTARTS"]
+    assert shown.lines[1].split("\t")[:3] == ["SERVER", "STATE", "RECENT RESTARTS"]
     assert any(line.startswith("good\tready") for line in shown.lines)
     run.signal(signal.SIGKILL)
     run.wait_exit()
