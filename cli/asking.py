@@ -15,6 +15,7 @@ import anyio
 
 from ..actors.reconcile.values.prompting import Question
 from ..wire.messages.projection import PendingApproval
+from .open_question import QUESTION
 from .output import one_line, printable
 
 _ANSWERS = {"y": "yes", "yes": "yes", "n": "no", "no": "no", "all": "all"}
@@ -33,8 +34,7 @@ class Terminal:
         _forget_typed()
         try:
             # Unseen before the question is there: whoever is quick, or pastes, answers at once.
-            with _without_echo() if hidden else nullcontext():
-                print(printable(text), end=" ", file=sys.stderr, flush=True)
+            with _without_echo() if hidden else nullcontext(), QUESTION.standing(printable(text)):
                 line = await _line()
         finally:
             if hidden:

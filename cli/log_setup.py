@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from typing import TextIO
 
 from ..wire.errors import ConfigValidationError
+from .open_question import QUESTION
 from .output import printable
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
@@ -42,9 +44,17 @@ class _OneLine(logging.Formatter):
         return printable(super().format(record))
 
 
+class _ToStderr(logging.StreamHandler[TextIO]):
+    """A question that somebody is answering at the same terminal stays readable."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with QUESTION.aside():
+            super().emit(record)
+
+
 def _handler(path: str) -> logging.Handler:
     if not path:
-        return logging.StreamHandler(sys.stderr)
+        return _ToStderr(sys.stderr)
     try:
         return logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")
     except OSError as error:

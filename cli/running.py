@@ -8,7 +8,7 @@ import signal
 import sys
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import NoReturn
 
 import anyio
@@ -16,6 +16,7 @@ import typer
 
 from .exit_status import INTERNAL, SUCCESS, exit_status, root_error
 from .log_setup import set_up_logging
+from .open_question import QUESTION
 from .output import Output, printing, silence_stdout
 
 
@@ -86,7 +87,7 @@ async def until_stopped(watch: Callable[[], Awaitable[object]]) -> int:
 
 def ready(url: str) -> None:
     """The line that tells whoever started us that we serve now."""
-    with printing():
+    with printing(), QUESTION.aside() if sys.stdout.isatty() else nullcontext():
         print(f"ready url={url} pid={os.getpid()}", flush=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pty
 import sys
@@ -9,13 +10,16 @@ import termios
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import anyio
 import pytest
 
 from smcp_runtime.actors.reconcile.values.prompting import Question
 from smcp_runtime.cli.asking import Terminal, described
+from smcp_runtime.cli.log_setup import _handler
 from smcp_runtime.cli.output import one_line
 from smcp_runtime.wire.inputs import PickOption
 from smcp_runtime.wire.messages.projection import PendingApproval
+from support.waiting import until
 
 pytestmark = pytest.mark.anyio
 spec = pytest.mark.spec
@@ -100,6 +104,26 @@ async def test_what_was_typed_before_the_question_is_no_answer(person: Person) -
     person.type("yes\n")
     person.answers("Run it?", "no\n")
     assert await Terminal().approval(request()) == "no"
+
+
+@spec("R-GATE-12", "R-CLI-3")
+async def test_what_is_logged_meanwhile_has_a_line_of_its_own_and_the_question_is_there_again(person: Person) -> None:
+    answers: list[str | None] = []
+
+    async def ask() -> None:
+        answers.append(await Terminal().approval(request()))
+
+    logger, handler = logging.Logger("meanwhile"), _handler("")
+    logger.addHandler(handler)
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+        await until(lambda: "Run it?" in person.said)
+        logger.warning("a server died")
+        person.type("no\n")
+    logger.warning("nobody is asked any more")
+    question = "Run it? yes / no / all of this project: "
+    assert person.said.partition(question)[2] == f"\na server died\n{question}nobody is asked any more\n"
+    assert answers == ["no"]
 
 
 @spec("R-INPUT-1")

@@ -234,15 +234,15 @@ class TestSettings:
 
 
 class Terminal:
-    """`smcp computer run` with somebody at its terminal."""
+    """`smcp computer run` with somebody at its terminal, where its results go only if that is said."""
 
-    def __init__(self, user: User, *words: str) -> None:
+    def __init__(self, user: User, *words: str, results: bool = False) -> None:
         self._master, slave = pty.openpty()
         self.process = subprocess.Popen(
             [*SMCP, "computer", "run", "--name", "desk", *words],
             stdin=slave,
             stderr=slave,
-            stdout=subprocess.PIPE,
+            stdout=slave if results else subprocess.PIPE,
             env={**user.environ, "A2C_LOG_LEVEL": "ERROR"},
             cwd=user.project,
             start_new_session=True,
@@ -270,8 +270,8 @@ class Terminal:
 def at_terminal(user: User) -> Iterator[Any]:
     started: list[Terminal] = []
 
-    def start(*words: str) -> Terminal:
-        started.append(Terminal(user, *words))
+    def start(*words: str, **more: Any) -> Terminal:
+        started.append(Terminal(user, *words, **more))
         return started[-1]
 
     yield start
@@ -303,6 +303,18 @@ def test_at_a_terminal_a_run_asks_for_approval_and_values_and_shows_no_secret(us
     assert json.loads(local.read_text())["enabledMcpjsonServers"] == ["my_srv"]
     assert run.end() == 0
     assert "sk-canary" not in run.text + user.everything()
+
+
+@spec("R-GATE-12", "R-CLI-3")
+def test_the_ready_line_is_a_line_and_the_question_that_was_open_is_there_again(user: User, at_terminal: Any) -> None:
+    user.declare(a=light())
+    run = at_terminal(results=True)
+    run.until("ready url=none", "Run it?")
+    before, _, run.text = run.text.partition("ready url=")
+    assert not before or before.endswith("\r\n")
+    run.until("Run it?")
+    run.type("no")
+    assert run.end() == 0
 
 
 @spec("R-SEC-2")
