@@ -198,7 +198,7 @@ class Crew:
         async with anyio.create_task_group() as group:
             for child in self.house.supervisor.children():
                 bundle_id = bundle_id_of(child.address)
-                if bundle_id in found:
+                if bundle_id in found and self.house.bus.reaches(child.address):
                     group.start_soon(ask, bundle_id)
         return tuple(found.values())
 

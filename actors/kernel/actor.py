@@ -111,6 +111,10 @@ class Actor:
         """Tells another actor without a receipt; `False` when it was refused on the spot."""
         return self._bus.tell_nowait(target, message)
 
+    def reaches(self, target: Address) -> bool:
+        """Whether somebody takes messages at an address now; see `Bus.reaches`."""
+        return self._bus.reaches(target)
+
     def publish(self, fact: Fact) -> None:
         """Publishes a fact; never waits."""
         self._bus.publish(fact)

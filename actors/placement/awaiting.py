@@ -6,6 +6,7 @@ says; when one goes the actor has died, and its next life is that at the next wo
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
@@ -17,6 +18,8 @@ from ..reconcile.running.keeper import WAITING, waiting
 from .report import Reported, Sum
 from .roster import Place
 from .site import Site
+
+logger = logging.getLogger(__name__)
 
 
 class AwaitedLife(Reported):
@@ -45,6 +48,7 @@ class AwaitedLife(Reported):
         try:
             self._bus.detach(address, WAITING)
             self._bus.publish(ServerStatusChanged(waiting(self._bundle_id, time.time())))
+            logger.info("%s is %s", self._bundle_id, WAITING)
             while place.arrival is None and not self._is_stopping:
                 await place.moves()
             if not self._is_stopping:
@@ -55,7 +59,7 @@ class AwaitedLife(Reported):
                 raise Perished(f"its worker {place.node} was lost: {place.lost}")
         finally:
             roster.close(place)
-            self._site.dismiss(place.node, "the server is not wanted here any more")
+            self._site.dismiss(place.node, "the Computer stopped the server", is_planned=self._is_stopping)
             self._work.over()
 
     def stop(self, within: float) -> None:

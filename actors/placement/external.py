@@ -24,6 +24,7 @@ from .worker import ASK_LIMIT, WORKERS, HubLost, host, innermost
 PAUSES = Backoff(initial=0.2, longest=5.0)
 STAND_BY = 30.0
 """Seconds one question for the seat is kept open."""
+NO_CONNECTION = "no connection to the Computer"
 
 logger = logging.getLogger(__name__)
 
@@ -94,6 +95,9 @@ class Volunteer:
 
     async def _tenure(self, bus: Bus, stop: anyio.Event) -> bool:
         """Gets the seat and serves until it is lost; `False` when it came to nothing."""
+        if not bus.reaches(WORKERS):
+            self._say(NO_CONNECTION)
+            return stop.is_set()
         try:
             if await self._seated(bus, stop):
                 await host(bus, self._terms, stop, tally=self._tally, registry=self._registry, on_serving=self._serving)
@@ -105,7 +109,7 @@ class Volunteer:
                 case ConfigValidationError():
                     self._say(cause.message)
                 case HubLost() | BusError() | ConflictError():
-                    self._say("no connection to the Computer")
+                    self._say(NO_CONNECTION)
                 case _:
                     logger.warning("the actor of %s went down: %s", self._terms.bundle_id, type(cause).__name__)
             return isinstance(cause, HubLost)

@@ -103,10 +103,10 @@ class Site:
             raise Perished("the bus is not open")
         self.hub.adopt(sock, node)
 
-    def dismiss(self, node: str | None, why: str) -> None:
+    def dismiss(self, node: str | None, why: str, *, is_planned: bool = False) -> None:
         """Ends a node's connection: what it hosts is over."""
         if self.hub is not None and node is not None:
-            self.hub.dismiss(node, why)
+            self.hub.dismiss(node, why, is_planned=is_planned)
 
     # -- receiver --------------------------------------------------------------------------
 

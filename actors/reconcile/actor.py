@@ -57,7 +57,7 @@ from .pinning.desk import PinDesk
 from .rendering.render import Renderer
 from .rendering.resolution import Chain
 from .running.following import Following
-from .running.keeper import ServerKeeper
+from .running.keeper import ServerKeeper, address_of
 from .running.lanes import Lanes
 from .running.plan import Plan, plan
 from .running.start_gate import StartGate
@@ -141,6 +141,7 @@ class ReconcileActor(Following, PluginDesk, ServerDesk, InputDesk, PinDesk):
             placement_of=lambda bundle_id: self._composition.picture.policies[bundle_id].placement,
             idle_stop_of=self.idle_stop_of,
             may_rest=self.may_rest,
+            is_up=lambda bundle_id: self.reaches(address_of(bundle_id)),
             tell=lambda status: self.publish(
                 ServerStatusChanged(msgspec.structs.replace(status, since=self._wall_clock()))
             ),

@@ -89,7 +89,7 @@ class SocketActor(Actor):
         self._link: SmcpLink | None = None
         self._membership = Membership()
         self._announcer = Announcer(settings, ask=self.ask, now=self.now, link=lambda: self._link)
-        self._service = Service(settings.computer, self.ask)
+        self._service = Service(settings.computer, self.ask, self.reaches)
         self._news = OfficeNews(self.ask)
         self._in_flight = InFlight()
         self._large = anyio.Lock()

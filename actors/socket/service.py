@@ -7,7 +7,7 @@ nothing of the connection; the SocketActor calls it once for every event.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -18,7 +18,6 @@ from ...wire.codec import Attachment
 from ...wire.config import GetComputerConfigReq
 from ...wire.envelope import Address
 from ...wire.errors import InvalidPayload, SmcpError
-from ...wire.identity import is_valid_bundle_id
 from ...wire.messages.mcp import ListResources
 from ...wire.messages.projection import GetConfig
 from ...wire.messages.tools import ListTools, RunTool
@@ -45,10 +44,12 @@ class Service:
     Args:
         computer: Its protocol name; requests for another one are refused unread (W-EVT-2).
         ask: Asks an actor.
+        reaches: Whether there is an actor at an address.
     """
 
-    def __init__(self, computer: str, ask: Asker) -> None:
+    def __init__(self, computer: str, ask: Asker, reaches: Callable[[Address], bool]) -> None:
         self._computer = computer
+        self._reaches = reaches
         self._owners = Owners(ask)
         self._ways: Mapping[str, Way] = {
             **ChannelAnswers(self._owners).ways,
@@ -99,11 +100,11 @@ class Service:
         return (await self._owners.read(RECONCILE, GetConfig())).config.data
 
     async def _get_resources(self, request: GetResourcesReq) -> bytes:
-        if not is_valid_bundle_id(request.mcp_server):
-            # Nobody can have this address; asked for it the bus would count a dead letter, and print what a peer wrote.
+        server = Address(f"mcp/{request.mcp_server}")
+        if not self._reaches(server):
+            # Asked for an address of nobody the bus would count a dead letter, and print what a peer wrote.
             return answers.refusal(payload.mcp_server_not_found(request.mcp_server))
         cursor = request.cursor if isinstance(request.cursor, str) else None
-        server = Address(f"mcp/{request.mcp_server}")
         try:
             listed = await self._owners.ask(server, ListResources(cursor), ANSWER_LIMIT)
             found = page(listed.resources.data, listed.next_cursor, request.req_id)

@@ -16,10 +16,14 @@ TRANSIENT = ("name_taken", "full")
 
 
 class End(msgspec.Struct, frozen=True):
-    """How a connection ended; `refusal` when the hub, or its security, turned us away."""
+    """How a connection ended; `refusal` when the hub, or its security, turned us away.
+
+    `is_farewell` when the hub took its leave, so that nothing broke.
+    """
 
     why: str
     refusal: NodeRefused | None = None
+    is_farewell: bool = False
 
 
 class Attempts:

@@ -177,12 +177,12 @@ class ZmqHub:
             old.close()
         pair = self._pairs[identity] = PairSocket(sock, receive, closed, name)
 
-    def dismiss(self, name: str, why: str) -> None:
-        """Ends the connection of a node, if it has one; it may greet again."""
+    def dismiss(self, name: str, why: str, *, is_planned: bool = False) -> None:
+        """Ends the connection of a node, if it has one; it may greet again. `is_planned`: nothing to be warned of."""
         session = self._nodes.named(name)
         if session is not None:
             self._nodes.say(session, frames.Bye(why))
-            self._lose(session, why)
+            self._lose(session, why, is_planned=is_planned)
 
     # -- socket ---------------------------------------------------------------------------
 
@@ -328,14 +328,14 @@ class ZmqHub:
         """The facts a node gets of those it wants."""
         return tuple(subject for subject in subjects if self._customs.may_observe(name, subject))
 
-    def _lose(self, session: Session, why: str, *, for_good: bool = False) -> None:
+    def _lose(self, session: Session, why: str, *, for_good: bool = False, is_planned: bool = False) -> None:
         """Takes a node out: its addresses are down (`for_good`: and will not be back), what it had in work ends."""
         if session.link.closed:
             return
         name = session.name
         addresses = self._nodes.remove(session, None if for_good else f"node {name} {why}")
         session.link.close(why)
-        logger.log(logging.INFO if for_good else logging.WARNING, "node %s is gone: %s", name, why)
+        logger.log(logging.INFO if is_planned else logging.WARNING, "node %s is gone: %s", name, why)
         self._bus.publish(NodeDown(name, why, addresses))
         if self._all_gone is not None and not len(self._nodes):
             self._all_gone.set()
@@ -362,7 +362,7 @@ class ZmqHub:
                 self._nodes.end_interest(subjects, session.name)
             case frames.Bye():
                 self._nodes.say(session, frames.Bye("farewell"))
-                self._lose(session, "left", for_good=True)
+                self._lose(session, "left", for_good=True, is_planned=True)
             case _:
                 # A beat has done its work by arriving; anything else is not for a hub.
                 pass

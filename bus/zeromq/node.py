@@ -172,11 +172,9 @@ class ZmqNode:
             self.state = "connecting"
             if end.refusal is not None:
                 self._turned_away = end.refusal
-            logger.log(
-                logging.WARNING if was_up or end.refusal is not None else logging.DEBUG,
-                "no connection to the hub: %s",
-                end.why,
-            )
+            is_trouble = end.refusal is not None or (was_up and not end.is_farewell)
+            level = logging.WARNING if is_trouble else logging.INFO if was_up else logging.DEBUG
+            logger.log(level, "no connection to the hub: %s", end.why)
             pause = self._attempts.after(end, was_up=was_up)
             if self._pair is not None:
                 self._give_up(end.refusal or NodeRefused(end.why, code="disconnected"))
@@ -241,11 +239,11 @@ class ZmqNode:
         elif self._remote.link is not None:
             self._say(frames.Beat())
 
-    def _finish(self, why: str, code: str | None = None) -> None:
+    def _finish(self, why: str, code: str | None = None, *, is_farewell: bool = False) -> None:
         if self._end is not None and not self._end.done():
             hint = _KEYS if code == "key" else None
             refusal = NodeRefused(why, code=code, retry_hint=hint) if code is not None else None
-            self._end.set_result(End(why, refusal))
+            self._end.set_result(End(why, refusal, is_farewell))
 
     async def _say_goodbye(self) -> None:
         self._leaving = True
@@ -291,7 +289,7 @@ class ZmqNode:
         link = self._remote.link
         if isinstance(header, frames.Bye):
             self._say(frames.Bye("farewell"))
-            self._finish(printable(header.why))
+            self._finish(printable(header.why), is_farewell=True)
         elif link is None:
             self._on_greeted(header)
         elif not link.receive(header, body, attachments):

@@ -76,6 +76,7 @@ class Lanes:
         placement_of: Where a server's actor runs.
         idle_stop_of: The `idle_stop` of a lazy server, `None` for another one.
         may_rest: Whether a server that is wanted waits for its first call (F-68).
+        is_up: Whether its actor takes messages now.
         tell: Told the status of a server that has no actor to tell it.
         could_not: Called when a server that is wanted could not be brought up.
         ended: Called when a server and its actor have ended.
@@ -92,6 +93,7 @@ class Lanes:
         placement_of: Callable[[str], Placement],
         idle_stop_of: Callable[[str], float | None] = lambda _: None,
         may_rest: Callable[[str], bool] = lambda _: False,
+        is_up: Callable[[str], bool] = lambda _: True,
         tell: Callable[[ServerStatus], None] = lambda _: None,
         could_not: Callable[[str, SmcpError], None],
         ended: Callable[[str], None],
@@ -104,6 +106,7 @@ class Lanes:
         self._placement_of = placement_of
         self._idle_stop_of = idle_stop_of
         self._may_rest = may_rest
+        self._is_up = is_up
         self._tell = tell
         self._could_not = could_not
         self._ended = ended
@@ -316,7 +319,7 @@ class Lanes:
                 self._tell(ServerStatus(bundle_id, "started", "disconnected", "idle", reason="idle"))
             return
         await self._ensure_child(bundle_id)
-        if not self.is_wanted(bundle_id):
+        if not self.is_wanted(bundle_id) or self._waits_for_worker(bundle_id):
             return
         launched = self._held.launched.get(bundle_id)
         if launched is None or bundle_id not in self._held.told:
@@ -329,16 +332,21 @@ class Lanes:
         is_external = self._placement_of(bundle_id) == "external"
         return self._may_rest(bundle_id) and not is_external and bundle_id not in self._keeper.children()
 
+    def _waits_for_worker(self, bundle_id: str) -> bool:
+        """Whether its worker has yet to come, or to come back; its actor is told what is wanted once it is up there."""
+        return self._placement_of(bundle_id) == "external" and not self._is_up(bundle_id)
+
     async def _end(self, bundle_id: str, drain: float) -> None:
         async with self._lane(bundle_id):
             await self._retire(bundle_id, drain)
 
     async def _retire(self, bundle_id: str, drain: float) -> None:
         """Ends a server and its actor; its capabilities were withdrawn before (R-LIFE-16)."""
-        try:
-            await self._order(bundle_id, StopServer(drain), beside=drain)
-        except SmcpError as error:
-            logger.info("%s did not stop by itself: %s", bundle_id, error.code)
+        if self._is_up(bundle_id):
+            try:
+                await self._order(bundle_id, StopServer(drain), beside=drain)
+            except SmcpError as error:
+                logger.info("%s did not stop by itself: %s", bundle_id, error.code)
         await self._keeper.stop_child(bundle_id)
         self._has_ended(bundle_id)
 

@@ -118,8 +118,8 @@ async def test_a_request_for_another_computer_is_not_executed(desk: Stage, event
 
 
 @pytest.mark.spec("W-RES-2", "E-5")
-@pytest.mark.parametrize("named", ["", "a b", "../tools", "a\nb", "x" * 100_000 + "é"])
-async def test_resources_of_what_can_be_no_server_are_4014_and_no_dead_letter(desk: Stage, named: str) -> None:
+@pytest.mark.parametrize("named", ["nope", "", "a b", "../tools", "a\nb", "x" * 100_000 + "é"])
+async def test_resources_of_a_server_that_is_not_there_are_4014_and_no_dead_letter(desk: Stage, named: str) -> None:
     await desk.join()
     answer = await desk.server.ask("client:get_resources", {**BASE, "mcp_server": named})
     assert (answer["code"], answer["mcp_server"]) == (4014, named)
