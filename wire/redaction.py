@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
@@ -28,12 +29,18 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Redaction:
-    """Replaces each of `secrets`, in any of its forms, in a text."""
+    """Replaces each of `secrets`, in any of its forms, in a text.
+
+    Attributes:
+        longest: Bytes of the longest form, all of which a stream has to hold back to see each secret whole.
+    """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         forms = {form for secret in secrets if len(secret) >= SHORTEST for form in forms_of(secret)}
         # the longest first: one secret may contain another
         self._forms = sorted(forms, key=lambda form: (-len(form), form))
+        self._encoded = [_encoded(form) for form in self._forms]
+        self.longest = max(map(len, self._encoded), default=0)
 
     @property
     def is_empty(self) -> bool:
@@ -45,6 +52,17 @@ class Redaction:
         for form in self._forms:
             text = text.replace(form, REDACTED)
         return text
+
+    def cut(self, data: bytes, at: int) -> int:
+        """The first place at `at` or behind it where a cut leaves no part of a secret, which nothing would replace."""
+        moved = True
+        while moved:
+            moved = False
+            for form in self._encoded:
+                start = data.find(form, max(0, at - len(form) + 1), at + len(form) - 1)
+                if start >= 0:
+                    at, moved = start + len(form), True
+        return at
 
     def texts(self, texts: Iterable[str]) -> tuple[str, ...]:
         """Each text without secrets."""
@@ -105,6 +123,14 @@ class SecretRegistry:
 
     def __repr__(self) -> str:
         return f"SecretRegistry({len(self._owners)} owners)"
+
+
+def _encoded(form: str) -> bytes:
+    """A form as the bytes in which a process gets it and writes it again."""
+    try:
+        return os.fsencode(form)
+    except UnicodeEncodeError:
+        return form.encode("utf-8", "surrogatepass")
 
 
 def forms_of(secret: str) -> frozenset[str]:

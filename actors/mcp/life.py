@@ -160,7 +160,7 @@ class Life:
             # every life needs an end that the table knows; what a foreign error says is not shown
             logger.warning("%s ended with %s", self.plan.bundle_id if self.plan else "a start", type(error).__name__)
             if not self._ready:
-                end = StartFailed(self._redacted(cause_of(error, self.tail.lines(STDERR_SHOWN))))
+                end = StartFailed(self._redacted(cause_of(error, self.stderr())))
         self._host.report(end)
 
     async def _live(self) -> None:
@@ -171,7 +171,7 @@ class Life:
                 await self._connect_and_serve(plan, deadline)
             except OlderHandshakeOnly:
                 self.older_only = True
-                self.tail = Tail()
+                self.tail = Tail(redaction=self._redaction)
                 try:
                     await self._connect_and_serve(plan, deadline)
                 finally:
@@ -190,6 +190,7 @@ class Life:
             self._opening = scope
             plan = self.plan = self.plan or await self._host.render()
             self._redaction = Redaction(plan.secrets)
+            self.tail = Tail(redaction=self._redaction)
             await self._host.take_place(launcher_of(plan))
         self._opening = None
         if self._end.is_set() or self.plan is None:

@@ -49,6 +49,13 @@ def test_each_line_of_a_secret_of_several_lines_is_found() -> None:
     assert shown == f"stderr: {REDACTED}"
 
 
+@spec("R-INPUT-23")
+def test_a_cut_goes_behind_a_secret_rather_than_through_it() -> None:
+    redaction = Redaction(["token", "token-and-more"])
+    data = b"my token-and-more, a token"
+    assert [redaction.cut(data, at) for at in (0, 3, 4, 8, 16, 17, 21, 25, 26)] == [0, 3, 17, 17, 17, 17, 21, 26, 26]
+
+
 def test_values_too_short_to_be_secrets_do_not_garble_everything() -> None:
     assert Redaction(["a", ""]).text("a banana") == "a banana"
 

@@ -20,7 +20,7 @@ def cause_of(error: BaseException, stderr: tuple[str, ...] = ()) -> Cause:
     """The cause in an exception of a start.
 
     Args:
-        stderr: The last lines of the server, of which the newest that says something is shown.
+        stderr: The last lines of the server without its secrets, of which the newest that says something is shown, cut.
     """
     if isinstance(error, SmcpError):
         return Cause(error.message, error.category, error.code, _nature(error))

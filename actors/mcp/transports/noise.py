@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from ....wire.redaction import Redaction
+
 SAMPLES = 3
 SAMPLE_BYTES = 120
 
 
 class Noise:
-    """Counts noise and keeps its first lines, cut."""
+    """Counts noise and keeps its first lines, cut.
 
-    def __init__(self) -> None:
+    Args:
+        redaction: Knows the secrets that no cut may go through; they are still in the notes (R-INPUT-23).
+    """
+
+    def __init__(self, redaction: Redaction | None = None) -> None:
         self.count = 0
+        self._redaction = redaction or Redaction()
         self._samples: list[str] = []
 
     def add(self, line: bytes) -> None:
@@ -20,8 +27,9 @@ class Noise:
             return
         self.count += 1
         if len(self._samples) < SAMPLES:
-            text = line[:SAMPLE_BYTES].decode("utf-8", "replace")
-            self._samples.append(text if len(line) <= SAMPLE_BYTES else f"{text}…")
+            at = min(len(line), self._redaction.cut(line, SAMPLE_BYTES))
+            text = line[:at].decode("utf-8", "replace")
+            self._samples.append(text if at == len(line) else f"{text}…")
 
     def notes(self) -> tuple[str, ...]:
         """One diagnostic, or none."""

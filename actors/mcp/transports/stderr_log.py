@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 MAX_BYTES = 1_000_000
 KEEP = 3
 LONGEST_LINE = 64 * 1024
-"""Bytes of an unfinished line that are held back, so that a secret in it is seen whole."""
+"""Bytes of an unfinished line that are held back before it is written in pieces, none of which splits a secret."""
 
 
 class StderrLog:
@@ -23,7 +23,7 @@ class StderrLog:
     A disk that refuses ends the logging, with one line in our own log, and nothing else.
 
     Args:
-        redaction: Takes the server's secrets out, line by line, so that no read splits one (R-INPUT-23).
+        redaction: Takes the server's secrets out, of which neither a read nor a cut splits one (R-INPUT-23).
     """
 
     def __init__(
@@ -42,8 +42,9 @@ class StderrLog:
             self._write(data)
             return
         lines, newline, rest = (self._line + data).rpartition(b"\n")
-        if len(rest) > LONGEST_LINE:
-            lines, newline, rest = lines + newline + rest, b"", b""
+        if len(rest) > LONGEST_LINE + self._redaction.longest:
+            at = self._redaction.cut(rest, len(rest) - self._redaction.longest)
+            lines, newline, rest = lines + newline + rest[:at], b"", rest[at:]
         self._line = rest
         if lines or newline:
             self._write(self._redacted(lines + newline))

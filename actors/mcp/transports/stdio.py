@@ -15,6 +15,7 @@ from contextlib import suppress
 import anyio
 
 from ....wire.messages.mcp import LaunchPlan
+from ....wire.redaction import Redaction
 from ..failures import ConnectionLost
 from .dispatcher import NotificationSink, RawDispatcher
 from .environment import child_environment
@@ -46,7 +47,7 @@ class StdioConnection:
         self._loop = asyncio.get_running_loop()
         self._process = process
         self._splitter = LineSplitter()
-        self._noise = Noise()
+        self._noise = Noise(Redaction(plan.secrets))
         self._tail = tail
         self._log = log
         self._encoding = None if plan.encoding.lower().replace("_", "-") in ("utf-8", "utf8") else plan.encoding

@@ -585,6 +585,9 @@ def host_in_flight(host: Host) -> int:
     return status_of(host).in_flight
 
 
+SECRET = "sk-live-0123456789"
+
+
 class TestSecrets:
     @spec("R-INPUT-23")
     async def test_a_secret_that_the_server_prints_is_not_in_its_status(self, host: Host) -> None:
@@ -602,6 +605,26 @@ class TestSecrets:
         status = await host.until("bad", phase="parked")
         assert "hunter22" not in repr(status)
         assert status.stderr_tail == ("token is [REDACTED]",)
+
+    @spec("R-INPUT-23")
+    @pytest.mark.parametrize("before", [f"{'x' * 292}", f"{'x' * 500}"], ids=["reason", "tail"])
+    async def test_a_secret_in_a_line_that_is_shown_cut_is_not_shown_in_part(self, host: Host, before: str) -> None:
+        after = "y" * (4096 - len(SECRET) + 1) if len(before) > 300 else " refused"
+        script = f"import os, sys; print('{before}' + os.environ['KEY'] + '{after}', file=sys.stderr); sys.exit(3)"
+        plan = LaunchPlan(
+            "bad",
+            "bad (display)",
+            "stdio",
+            command=sys.executable,
+            args=("-c", script),
+            env={"KEY": SECRET},
+            secrets=(SECRET,),
+            reconnect=NEVER,
+        )
+        await host.bus.ask(await host.add(plan), StartServer())
+        status = await host.until("bad", phase="parked")
+        assert status.stderr_tail
+        assert not [part for at in range(len(SECRET) - 3) if (part := SECRET[at : at + 4]) in repr(status)]
 
     def test_a_plan_shows_none_of_its_values(self) -> None:
         assert "hunter22" not in repr(light("files", "--token", "hunter22", env={"TOKEN": "hunter22"}))

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from smcp_runtime.actors.mcp.transports.line_splitter import LineSplitter, LineTooLong
 from smcp_runtime.actors.mcp.transports.noise import Noise
 from smcp_runtime.actors.mcp.transports.sse_parser import EventTooLong, SseEvent, SseParser
-from smcp_runtime.actors.mcp.transports.stderr_log import StderrLog
+from smcp_runtime.actors.mcp.transports.stderr_log import LONGEST_LINE, StderrLog
 from smcp_runtime.actors.mcp.transports.tail import Tail
+from smcp_runtime.wire.redaction import Redaction
 
 spec = pytest.mark.spec
 
@@ -22,6 +23,15 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     """`data` in pieces that end at these places."""
     edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
     return [data[start:end] for start, end in itertools.pairwise(edges)]
+
+
+SECRET = "sk-live-0123456789"
+REDACTION = Redaction([SECRET])
+
+
+def holds_part_of_the_secret(shown: str) -> bool:
+    """Whether three characters of the secret that follow each other are shown."""
+    return any(SECRET[at : at + 3] in shown for at in range(len(SECRET) - 2))
 
 
 places = st.lists(st.integers(0, 10_000), max_size=8)
@@ -80,8 +90,25 @@ class TestTail:
         assert tail.lines() == ("caf�",)
         assert tail.lines(0) == ()
 
+    @spec("R-INPUT-23")
+    @given(st.integers(0, 30), st.integers(0, 30), st.sampled_from((5, 20, 40)), places)
+    def test_no_cut_leaves_part_of_a_secret(self, before: int, after: int, size: int, where: list[int]) -> None:
+        tail = Tail(line_bytes=size, redaction=REDACTION)
+        for piece in cut(b"x" * before + SECRET.encode() + b"y" * after + b"\n", where):
+            tail.feed(piece)
+        (shown,) = REDACTION.texts(tail.lines())
+        assert not holds_part_of_the_secret(shown)
+
 
 class TestNoise:
+    @spec("R-INPUT-23")
+    @pytest.mark.parametrize("before", range(100, 122))
+    def test_no_cut_leaves_part_of_a_secret(self, before: int) -> None:
+        noise = Noise(REDACTION)
+        noise.add(b"x" * before + SECRET.encode() + b"y" * 50)
+        (shown,) = REDACTION.texts(noise.notes())
+        assert not holds_part_of_the_secret(shown)
+
     @spec("DEC-6")
     def test_it_is_counted_and_its_first_lines_are_shown_cut(self) -> None:
         noise = Noise()
@@ -142,3 +169,17 @@ class TestLog:
         log.feed(b"one\n")
         log.feed(b"two\n")
         assert len(caplog.records) == 1
+
+    @spec("R-INPUT-23")
+    @pytest.mark.parametrize("known", range(len(SECRET) + 1))
+    def test_a_line_too_long_to_wait_for_is_written_in_pieces_that_split_no_secret(
+        self, tmp_path: Path, known: int
+    ) -> None:
+        log = StderrLog(tmp_path / "files.log", redaction=REDACTION)
+        line = b"x" * (2 * LONGEST_LINE) + SECRET.encode()
+        log.feed(line[: len(line) - len(SECRET) + known])
+        assert (tmp_path / "files.log").stat().st_size > LONGEST_LINE
+        log.feed(line[len(line) - len(SECRET) + known :] + b" refused\n")
+        log.close()
+        written = (tmp_path / "files.log").read_text()
+        assert written == "x" * (2 * LONGEST_LINE) + "[REDACTED] refused\n"
