@@ -2,7 +2,7 @@
 
 One small file per launched server, written when it starts and removed when it is gone, holds who
 owned it and who it was. A later start ends only what is certainly ours: the owner is no longer
-there, and pid, start time and command still match.
+there, and pid, start time and command still match; beside these, what is left in their session.
 """
 
 from __future__ import annotations
@@ -11,18 +11,16 @@ import hashlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from .leftovers import LINUX, members
+
 SWEEP_WAIT = 2.0
 """Seconds between SIGTERM and SIGKILL in a sweep."""
-
-LINUX: bool = sys.platform.startswith("linux")
-"""Declared wider than the checker would infer, which reads `sys.platform` as that of its own run."""
 
 
 class ProcessIdentity(msgspec.Struct, frozen=True):
@@ -50,7 +48,7 @@ def identify(pid: int) -> ProcessIdentity | None:
     if LINUX:
         try:
             stat = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-            boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+            boot = _boot()
             command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
         except OSError:
             return None
@@ -116,21 +114,45 @@ class ProcessRecords:
 
 
 def _end(record: ProcessRecord) -> bool:
-    """Ends launcher and server if they are still the recorded ones; whether anything was left."""
-    left = [member for member in (record.server, record.guard) if identify(member.pid) == member]
+    """Ends what is left of the launcher, the server and their session; whether anything was."""
+    leaders = (record.server.pid, record.guard.pid)
+    left = _left(record)
     if not left:
         return False
     for number, wait in ((signal.SIGTERM, SWEEP_WAIT), (signal.SIGKILL, 0.5)):
-        for member in left:
+        for pid in left:
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(member.pid, number)
+                (os.killpg if pid in leaders else os.kill)(pid, number)
         deadline = time.monotonic() + wait
         while left and time.monotonic() < deadline:
-            left = [member for member in left if identify(member.pid) == member]
             time.sleep(0.02)
+            left = _left(record)
         if not left:
             break
     return True
+
+
+def _left(record: ProcessRecord) -> list[int]:
+    """The processes that are certainly the record's."""
+    left = [member.pid for member in (record.server, record.guard) if identify(member.pid) == member]
+    if LINUX and record.guard.started.startswith(_boot()):
+        # A launcher and a server that are gone are known by number only: a stranger would have to have got both, as a
+        # group other than the first of its session.
+        whole = record.guard.pid in left
+        found = [pid for pid in members(record.guard.pid) if whole or _group_of(pid) == record.server.pid]
+        left += [pid for pid in found if pid not in left]
+    return left
+
+
+def _group_of(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
 def _identify_by_ps(pid: int) -> ProcessIdentity | None:

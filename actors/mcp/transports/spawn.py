@@ -22,11 +22,14 @@ import anyio
 
 from ....wire.errors import StartupError
 from .exit_watch import watch_exit
+from .leftovers import kill_members
 from .process_tree import GRACE
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 STOP_BOUND = 4.7
 """Seconds after which a launcher that did not finish is killed together with the server's group."""
+LEFTOVERS_LOOK, LEFTOVERS_BOUND = 0.02, 1.0
+"""Seconds between two looks for what a launcher left behind, and after which only what the kernel holds is left."""
 
 
 class ServerProcess:
@@ -112,7 +115,16 @@ class ServerProcess:
         if not self._ordering:
             # While the loop still watches it, its number must not pass to another's socket, which nobody would watch.
             self._control.close()
-        if not self.exited.done():
+        self._clear(status, self._loop.time() + LEFTOVERS_BOUND)
+
+    def _clear(self, status: int, give_up: float) -> None:
+        """Tells the exit status once nothing of the tree is left.
+
+        Launchers that end in order leave nothing. A signal may have ended the launcher rather than the server.
+        """
+        if status < 0 and kill_members(self.guard) and self._loop.time() < give_up:
+            self._loop.call_later(LEFTOVERS_LOOK, self._clear, status, give_up)
+        elif not self.exited.done():
             self.exited.set_result(status)
 
 

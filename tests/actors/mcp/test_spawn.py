@@ -228,6 +228,18 @@ class TestStop:
         assert gone(child)
         process.close_pipes()
 
+    @spec("DEC-8", "R-MCP-26")
+    async def test_a_tree_whose_launcher_is_killed_is_gone_before_its_end_is_told(self) -> None:
+        # a wrapper, as npx is one: what it starts beside the server does not care for the end of its input
+        process = await spawn("sh", ("-c", "sleep 600 & echo $!; exec cat"), PATH)
+        helper = int(await said(process))
+        os.kill(process.guard, signal.SIGKILL)
+        with anyio.fail_after(5.0):
+            assert await process.exited == -signal.SIGKILL
+        assert gone(process.pid)
+        assert gone(helper)
+        process.close_pipes()
+
     async def test_kill_takes_no_grace(self) -> None:
         process = await started(STUBBORN)
         family = [int(pid) for pid in (await said(process)).split()]
@@ -294,16 +306,34 @@ class TestHardDeath:
             self.end(computer)
 
     @spec("DEC-8")
-    def test_a_server_does_not_outlive_its_launcher(self, tmp_path: Path) -> None:
-        computer, (guard, server, *children) = self.start(tmp_path)
+    def test_neither_a_server_nor_what_shares_its_session_outlives_its_launcher(self, tmp_path: Path) -> None:
+        computer, (guard, server, inside, outside) = self.start(tmp_path)
         try:
             os.kill(guard, signal.SIGKILL)
-            wait(lambda: gone(server), 1.0)
+            wait(lambda: gone(server) and gone(inside), 5.0)
         finally:
-            # Without the launcher nobody is left who would end what the server had started.
-            for pid in (child for child in children if not gone(child)):
-                os.kill(pid, signal.SIGKILL)
+            os.kill(outside, signal.SIGKILL)  # Only the launcher would have found what left the session.
             computer.kill()
+            self.end(computer)
+
+    @spec("DEC-8")
+    def test_the_next_start_sweeps_what_shares_the_session_of_a_launcher_that_is_gone_too(self, tmp_path: Path) -> None:
+        computer, (guard, server, inside, outside) = self.start(tmp_path)
+        records = ProcessRecords(tmp_path / "records")
+        try:
+            os.kill(guard, signal.SIGSTOP)
+            computer.kill()
+            computer.wait(5)
+            os.kill(guard, signal.SIGKILL)
+            wait(lambda: gone(guard) and gone(server), 5.0)
+            assert not gone(inside)
+            assert records.sweep() == ("stubborn",)
+            assert gone(inside)
+            assert records.sweep() == ()
+        finally:
+            for pid in (guard, server, inside, outside):
+                if not gone(pid):
+                    os.kill(pid, signal.SIGKILL)
             self.end(computer)
 
     @spec("DEC-8")
