@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 PEER_REQUESTS = 16
 """Requests of the server that are in work at once; further ones are refused."""
+PEER_ID_MAX = 1024
+"""Characters of an id of the server; a request with a longer one, which the answer had to repeat, is passed over."""
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 NotificationSink = Callable[[str, msgspec.Raw], None]
@@ -262,7 +264,9 @@ class RawDispatcher:
     # -- what the server asks -----------------------------------------------------------
 
     def _asked(self, request_id: RequestId, method: str, params: msgspec.Raw) -> None:
-        if method == "ping":
+        if isinstance(request_id, str) and len(request_id) > PEER_ID_MAX:
+            logger.debug("a %s request with an id of %d characters is passed over", method, len(request_id))
+        elif method == "ping":
             self._reply(jsonrpc.answer(request_id, b"{}"))
         elif self._answer is None or self._group is None:
             self._reply(jsonrpc.refusal(request_id, jsonrpc.METHOD_NOT_FOUND, "Method not found"))

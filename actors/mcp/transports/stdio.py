@@ -17,6 +17,7 @@ import anyio
 from ....wire.messages.mcp import LaunchPlan
 from ....wire.redaction import Redaction
 from ..failures import ConnectionLost
+from .backlog import Backlog
 from .dispatcher import NotificationSink, RawDispatcher
 from .environment import child_environment
 from .jsonrpc import RequestId
@@ -47,6 +48,7 @@ class StdioConnection:
         self._loop = asyncio.get_running_loop()
         self._process = process
         self._splitter = LineSplitter()
+        self._backlog = Backlog()
         self._noise = Noise(Redaction(plan.secrets))
         self._tail = tail
         self._log = log
@@ -139,6 +141,13 @@ class StdioConnection:
             return
         if self._encoding is not None:
             message = message.decode().encode(self._encoding, self._encoding_errors)
+        unread = self._stdin.get_write_buffer_size()
+        if request_id is None:
+            if not self._backlog.admits_side(len(message), unread):
+                return
+        elif not self._backlog.admits_request(unread):
+            self._dispatcher.fail(request_id, ConnectionLost("the server does not read its input", sent=False))
+            return
         self._stdin.write(message + b"\n")
 
     def withdraw(self, request_id: RequestId) -> bool:

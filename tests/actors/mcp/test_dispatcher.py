@@ -21,7 +21,12 @@ from smcp_runtime.actors.mcp.failures import (
     UnusableAnswer,
 )
 from smcp_runtime.actors.mcp.session.sdk.dispatcher import LibraryDispatcher
-from smcp_runtime.actors.mcp.transports.dispatcher import PEER_REQUESTS, PeerRequestRefused, RawDispatcher
+from smcp_runtime.actors.mcp.transports.dispatcher import (
+    PEER_ID_MAX,
+    PEER_REQUESTS,
+    PeerRequestRefused,
+    RawDispatcher,
+)
 
 pytestmark = pytest.mark.anyio
 spec = pytest.mark.spec
@@ -221,6 +226,12 @@ class TestTheServersRequests:
         wire = Wire()
         wire.feed(id=1, method="roots/list")
         assert wire.sent[0]["error"]["code"] == -32601
+
+    async def test_one_whose_id_is_too_long_to_be_repeated_is_passed_over(self) -> None:
+        wire = Wire()
+        wire.feed(id="x" * (PEER_ID_MAX + 1), method="ping")
+        wire.feed(id="x" * PEER_ID_MAX, method="ping")
+        assert [message["id"] for message in wire.sent] == ["x" * PEER_ID_MAX]
 
     async def test_a_flood_of_them_is_bounded(self) -> None:
         wire = Wire()

@@ -22,11 +22,13 @@ import anyio.lowlevel
 import psutil
 import pytest
 
+from smcp_runtime.actors.mcp.transports.backlog import SIDE_BYTES
 from smcp_runtime.actors.mcp.transports.process_record import ProcessRecords, identify
 from smcp_runtime.actors.mcp.transports.spawn import ServerProcess, spawn
 from smcp_runtime.actors.mcp.transports.stdio import open_stdio
 from smcp_runtime.actors.mcp.transports.tail import Tail
 from smcp_runtime.wire.errors import StartupError
+from smcp_runtime.wire.messages.mcp import LaunchPlan
 from support.waiting import until
 
 from .conftest import light
@@ -436,6 +438,25 @@ class Hasty(ProcessRecords):
             asyncio.get_running_loop().call_soon(self._wait, turns - 1)
         else:
             self._give_up()
+
+
+FLOOD = """
+import itertools, os
+for number in itertools.count():
+    os.write(1, b'{"jsonrpc":"2.0","id":"%01000d","method":"ping"}\\n' % number)
+"""
+
+
+async def test_a_server_that_asks_without_end_and_reads_nothing_does_not_fill_our_memory() -> None:
+    plan = LaunchPlan("flood", "flood", "stdio", command=sys.executable, args=("-c", FLOOD))
+    connection = await open_stdio(plan, lambda *_: None, tail=Tail())
+    try:
+        await until(lambda: connection.dispatcher.messages > 3 * SIDE_BYTES / 1000, timeout=20)
+        assert connection._stdin is not None
+        assert connection._stdin.get_write_buffer_size() <= SIDE_BYTES + 1100
+        assert not connection.dispatcher.closed.done()
+    finally:
+        await connection.close(gentle=False)
 
 
 @spec("F-57")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smcp_runtime.actors.mcp.transports.backlog import Backlog
 from smcp_runtime.actors.mcp.transports.line_splitter import LineSplitter, LineTooLong
 from smcp_runtime.actors.mcp.transports.noise import Noise
 from smcp_runtime.actors.mcp.transports.sse_parser import EventTooLong, SseEvent, SseParser
@@ -60,6 +61,27 @@ class TestLines:
             assert splitter.feed(b"x" * 65536) == []
         (line,) = splitter.feed(b"\n")
         assert len(line) == 480 * 65536
+
+
+class TestBacklog:
+    def test_what_a_server_provokes_and_does_not_read_is_dropped_beyond_a_bound(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        backlog = Backlog(side_bytes=10)
+        assert [backlog.admits_side(4, unread) for unread in (0, 4, 8, 8)] == [True, True, False, False]
+        assert len(caplog.records) == 1
+        assert backlog.admits_side(4, 0)  # it has read everything
+
+    def test_a_side_message_of_any_size_goes_to_a_server_that_reads(self) -> None:
+        assert Backlog(side_bytes=10).admits_side(100, 0)
+
+    def test_a_request_in_front_keeps_no_side_message_back(self) -> None:
+        assert Backlog(side_bytes=10).admits_side(4, 5_000_000)
+
+    def test_requests_are_refused_once_too_much_waits_and_never_for_their_own_size(self) -> None:
+        backlog = Backlog(unread_bytes=10)
+        assert backlog.admits_request(10)
+        assert not backlog.admits_request(11)
 
 
 class TestTail:
