@@ -191,13 +191,20 @@ class RawDispatcher:
         for message in jsonrpc.read(text):
             understood = True
             self.messages += 1
-            if message.method is None:
-                self._answered(message, expected)
-            elif message.id is None:
-                self._notified(message.method, message.params)
-            else:
-                self._asked(message.id, message.method, message.params)
+            try:
+                self._take(message, expected)
+            except Exception as error:
+                # one message must not cost those behind it; what it holds is not shown
+                logger.warning("a message of the server could not be taken in (%s)", type(error).__name__)
         return understood
+
+    def _take(self, message: Incoming, expected: RequestId | None) -> None:
+        if message.method is None:
+            self._answered(message, expected)
+        elif message.id is None:
+            self._notified(message.method, message.params)
+        else:
+            self._asked(message.id, message.method, message.params)
 
     def fail(self, request_id: RequestId, failure: RequestFailed) -> None:
         """Ends one request; the connection stays."""
@@ -225,8 +232,8 @@ class RawDispatcher:
     def _answered(self, message: Incoming, expected: RequestId | None) -> None:
         key = message.id
         waiting = self._waiting.get(key) if key is not None else None
-        if waiting is None and isinstance(key, str) and key.isdigit():
-            waiting = self._waiting.get(int(key))
+        if waiting is None and isinstance(key, str) and (number := jsonrpc.number_in(key)) is not None:
+            waiting = self._waiting.get(number)
         if waiting is None and expected is not None:
             waiting = self._waiting.get(expected)
         if waiting is None or waiting.answer.done():
@@ -253,8 +260,8 @@ class RawDispatcher:
 
     def _progressed(self, params: msgspec.Raw) -> None:
         token = (jsonrpc.plain_object(params) or {}).get("progressToken")
-        if isinstance(token, str) and token.isdigit():
-            token = int(token)
+        if isinstance(token, str) and (number := jsonrpc.number_in(token)) is not None:
+            token = number
         waiting = self._waiting.get(token) if isinstance(token, int | str) else None
         if waiting is not None:
             waiting.last_news = self._loop.time()

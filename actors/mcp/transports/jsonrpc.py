@@ -17,6 +17,8 @@ RequestId = int | str
 
 METHOD_NOT_FOUND = -32601
 INTERNAL_ERROR = -32603
+ID_DIGITS = 19
+"""Digits of the longest id that we would ever count up to."""
 
 _NOTHING = msgspec.Raw()
 _encode = msgspec.json.Encoder().encode
@@ -67,6 +69,11 @@ def answer(request_id: RequestId, result: bytes) -> bytes:
 def refusal(request_id: RequestId, code: int, message: str) -> bytes:
     """Our error answer to a request of the peer."""
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (_encode(request_id), _encode({"code": code, "message": message}))
+
+
+def number_in(text: str) -> int | None:
+    """The id of ours that a peer echoes as text, if it can be one."""
+    return int(text) if len(text) <= ID_DIGITS and text.isascii() and text.isdecimal() else None
 
 
 def one_line(text: bytes) -> bytes:

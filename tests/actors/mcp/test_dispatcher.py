@@ -91,6 +91,31 @@ async def test_an_id_that_comes_back_as_text_is_still_ours() -> None:
     assert await task == b"{}"
 
 
+@spec("DEC-6")
+@pytest.mark.parametrize("digits", ["²", "٣", "9" * 5000], ids=["superscript", "arabic", "5000 digits"])
+async def test_digits_that_are_no_id_of_ours_cost_nothing_behind_them(digits: str) -> None:
+    wire = Wire()
+    task = await asked(wire)
+    first = {"id": digits, "result": {}}
+    second = {"method": "notifications/progress", "params": {"progressToken": digits}}
+    wire.dispatcher.feed(json.dumps([first, second, {"id": 1, "result": {"real": True}}]).encode())
+    assert json.loads(await task) == {"real": True}
+
+
+@spec("DEC-6")
+async def test_a_message_that_nobody_can_take_in_costs_none_behind_it(caplog: pytest.LogCaptureFixture) -> None:
+    wire = Wire()
+
+    def refuse(method: str, params: object) -> None:
+        raise KeyError("secret")
+
+    wire.dispatcher = RawDispatcher(wire, refuse)
+    task = await asked(wire)
+    wire.dispatcher.feed(json.dumps([{"method": "any"}, {"id": 1, "result": {}}]).encode())
+    assert await task == b"{}"
+    assert "secret" not in caplog.text
+
+
 async def test_an_error_answer_raises_with_its_code() -> None:
     wire = Wire()
     task = await asked(wire)
