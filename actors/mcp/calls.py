@@ -123,7 +123,8 @@ class Calls:
         except RequestFailed as failure:
             self._judge(call.tool, failure)
             return outcome.failed(failure, self._clean(str(failure)))
-        except asyncio.CancelledError:
+        except BaseException:
+            # most often a cancel; whatever it is, a trial that it leaves open would refuse every later call
             self.breakers.undecided(call.tool)
             raise
         self.breakers.answered(call.tool)

@@ -37,6 +37,16 @@ class UnusableAnswer(RequestFailed):
     transport = False
 
 
+class UnwritableRequest(RequestFailed):
+    """The encoding that the server asks for has no way to write the request."""
+
+    executed = "no"
+    transport = False
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(f"the request holds characters that {encoding}, the encoding of the server, cannot write")
+
+
 class TimeLimitReached(RequestFailed):
     """No answer within the request's own time limit, or no progress for its idle limit (DEC-11)."""
 

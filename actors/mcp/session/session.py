@@ -45,6 +45,13 @@ class _Result(msgspec.Struct):
     resultType: str = "complete"
 
 
+def _result_type(result: bytes) -> str:
+    try:
+        return msgspec.json.decode(result, type=_Result).resultType
+    except msgspec.MsgspecError as error:
+        raise UnusableAnswer("the type of the result of the call cannot be read") from error
+
+
 class _Proposed(msgspec.Struct):
     values: list[str]
     total: int | None = None
@@ -188,7 +195,7 @@ class Session:
         result = await self._send("tools/call", parameters, timeout, headers, request_id=token, idle=idle, work=True)
         if not result.startswith(b"{"):
             raise UnusableAnswer("the result of the call is not an object")
-        if self.modern and msgspec.json.decode(result, type=_Result).resultType == "input_required":
+        if self.modern and _result_type(result) == "input_required":
             raise UnusableAnswer("the tool asks for further input, which cannot be given here")
         return result
 

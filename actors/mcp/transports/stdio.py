@@ -16,7 +16,7 @@ import anyio
 
 from ....wire.messages.mcp import LaunchPlan
 from ....wire.redaction import Redaction
-from ..failures import ConnectionLost
+from ..failures import ConnectionLost, UnwritableRequest
 from .backlog import Backlog
 from .dispatcher import NotificationSink, RawDispatcher
 from .environment import child_environment
@@ -140,7 +140,12 @@ class StdioConnection:
                 self._dispatcher.fail(request_id, ConnectionLost("the server has closed its input", sent=False))
             return
         if self._encoding is not None:
-            message = message.decode().encode(self._encoding, self._encoding_errors)
+            try:
+                message = message.decode().encode(self._encoding, self._encoding_errors)
+            except UnicodeError:
+                if request_id is not None:
+                    self._dispatcher.fail(request_id, UnwritableRequest(self._encoding))
+                return
         unread = self._stdin.get_write_buffer_size()
         if request_id is None:
             if not self._backlog.admits_side(len(message), unread):

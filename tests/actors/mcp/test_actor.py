@@ -15,13 +15,17 @@ import anyio
 import psutil
 import pytest
 
+from smcp_runtime.actors.mcp.calls import Calls
+from smcp_runtime.actors.mcp.failures import TimeLimitReached
 from smcp_runtime.actors.mcp.session import refresh
 from smcp_runtime.bus import Observer
+from smcp_runtime.wire.codec import Attachment
 from smcp_runtime.wire.envelope import Address
 from smcp_runtime.wire.errors import ConfigValidationError, MissingInputError, PeerError, StartupError
 from smcp_runtime.wire.messages.kernel import ActorUp
 from smcp_runtime.wire.messages.mcp import (
     CallLimits,
+    CallTool,
     HealthCheck,
     LaunchPlan,
     ListResources,
@@ -50,6 +54,21 @@ def text_of(outcome: ToolOutcome) -> str:
     assert outcome.result is not None, outcome
     content = json.loads(outcome.result.data)["content"]
     return str(content[0]["text"])
+
+
+ODD_RESULTS = """
+import json, sys
+results = {
+    "server/discover": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}},
+    "tools/list": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]},
+    "tools/call": {"resultType": 5, "content": []},
+}
+for message in map(json.loads, sys.stdin):
+    if "id" in message:
+        answer = {"jsonrpc": "2.0", "id": message["id"], "result": results.get(message["method"], {})}
+        print(json.dumps(answer), flush=True)
+"""
+"""A server of the newer era whose results are of a type that is no text."""
 
 
 def gone(pid: int) -> bool:
@@ -571,6 +590,47 @@ class TestLimits:
             while (await host.call("files", "sleep", {"seconds": 0})).ended == "busy":  # noqa: ASYNC110
                 await anyio.sleep(0.05)
         assert (await host.call("files", "sleep", {"seconds": 0})).ended == "answered"
+
+    @spec("DEC-29", "DEC-10")
+    async def test_a_trial_that_the_encoding_cannot_write_leaves_the_breaker_to_the_next_call(self, host: Host) -> None:
+        law = ReconnectPolicy(initial_delay=0.1, max_delay=0.1)
+        await host.start(light("files", "--tools", "sleep", reconnect=law, encoding="latin-1"))
+        for _ in range(5):
+            assert (await host.call("files", "sleep", {"seconds": 9}, timeout=0.05)).ended == "timeout"
+        unwritable = CallTool("sleep", Attachment('{"seconds": 0, "note": "漢"}'.encode()), 5.0)
+        with anyio.fail_after(10.0):
+            while (outcome := await host.bus.ask(host.address("files"), unwritable)).ended == "busy":  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+        assert (outcome.ended, outcome.executed) == ("failed", "no")
+        assert "latin-1" in outcome.text
+        assert (await host.call("files", "sleep", {"seconds": 0})).ended == "answered"
+
+    @spec("DEC-29")
+    async def test_a_trial_that_ends_in_a_way_nobody_expected_leaves_the_breaker_to_the_next_call(self) -> None:
+        ends: list[Exception | None] = [*(TimeLimitReached(1.0) for _ in range(5)), RuntimeError("unforeseen"), None]
+
+        class Scripted:
+            async def call(self, *_: object, **__: object) -> bytes:
+                end = ends.pop(0)
+                if end is not None:
+                    raise end
+                return b"{}"
+
+        calls = Calls(Scripted(), CallLimits(), lambda _: 0.0)  # type: ignore[arg-type]
+        call = CallTool("echo", Attachment(b"{}"), 5.0)
+        for _ in range(5):
+            assert (await calls.run(call, anyio.current_time() + 5.0)).ended == "timeout"
+        with pytest.raises(RuntimeError, match="unforeseen"):
+            await calls.run(call, anyio.current_time() + 5.0)
+        assert (await calls.run(call, anyio.current_time() + 5.0)).ended == "answered"
+
+    @spec("DEC-10")
+    async def test_a_result_whose_type_cannot_be_read_fails_its_call_as_executed(self, host: Host) -> None:
+        plan = LaunchPlan("odd", "odd (display)", "stdio", command=sys.executable, args=("-c", ODD_RESULTS))
+        await host.start(plan)
+        outcome = await host.call("odd", "echo")
+        assert (outcome.ended, outcome.executed) == ("failed", "yes")
+        assert "type of the result" in outcome.text
 
 
 def status_of(host: Host) -> ServerStatus:
