@@ -51,12 +51,15 @@ async def exchange(
     Raises:
         RedirectRefused: It leads to another origin, changes the method, or does not end.
         ConnectionLost: The client has been closed.
-        UpstreamFailed: The authorization for it could not be looked up.
+        UpstreamFailed: It cannot be put together, or the authorization for it could not be looked up.
         httpx2.TransportError: The exchange failed.
     """
     if client.is_closed:
         raise ConnectionLost("the connection is being closed", sent=False)
-    request = client.build_request(method, url, headers=dict(headers), content=body)
+    try:
+        request = client.build_request(method, url, headers=dict(headers), content=body)
+    except (ValueError, httpx2.InvalidURL) as error:
+        raise UpstreamFailed(f"the request could not be put together ({type(error).__name__})", sent=False) from error
     for _ in range(REDIRECTS + 1):
         try:
             response = await client.send(request, stream=True)

@@ -83,8 +83,8 @@ class SseConnection(HttpConnection):
                 self._client, "POST", self._endpoint.result(), headers=CONTENT, body=message
             ) as response:
                 failure = refusal(response.status_code, response.headers)
-        except (RequestFailed, httpx2.HTTPError) as error:
-            failure = failure_of(error)
+        except Exception as error:
+            failure = failure_of(error)  # whatever it was, somebody waits for the answer
         if failure is None:
             return
         if request_id is not None:
@@ -103,10 +103,10 @@ class SseConnection(HttpConnection):
                     raise refused
                 await self._read_events(response)
             failure = ConnectionLost("the server closed its stream")
-        except (RequestFailed, httpx2.HTTPError) as error:
-            failure = failure_of(error)
         except EventTooLong as error:
             failure = UpstreamFailed(f"the server sent {error}")
+        except Exception as error:
+            failure = failure_of(error)  # whatever it was, nothing is heard of the server any more
         self._dispatcher.close(failure)
 
     async def _read_events(self, response: httpx2.Response) -> None:
@@ -119,10 +119,13 @@ class SseConnection(HttpConnection):
                     self._note("the stream held an event that is no message")
 
     def _resolved(self, endpoint: str) -> str:
-        url = urljoin(self._plan.url, endpoint)
-        if not same_origin(httpx2.URL(url), httpx2.URL(self._plan.url)):
-            raise RedirectRefused(shown(httpx2.URL(url)))
-        return url
+        try:
+            url = httpx2.URL(urljoin(self._plan.url, endpoint))
+        except (ValueError, httpx2.InvalidURL) as error:
+            raise UpstreamFailed("the server named an endpoint that is no URL") from error
+        if not same_origin(url, httpx2.URL(self._plan.url)):
+            raise RedirectRefused(shown(url))
+        return str(url)
 
 
 async def open_sse(

@@ -133,8 +133,8 @@ class StreamableConnection(HttpConnection):
         try:
             async with exchange(self._client, "POST", self._plan.url, headers=headers, body=message) as response:
                 await self._answer(response, request_id, headers.get(SESSION_HEADER))
-        except (RequestFailed, httpx2.HTTPError) as error:
-            failure = failure_of(error)
+        except Exception as error:
+            failure = failure_of(error)  # whatever it was, somebody waits for the answer
             self._dispatcher.fail(request_id, failure)
             if is_unreachable(failure):
                 self._dispatcher.close(failure)
@@ -146,7 +146,7 @@ class StreamableConnection(HttpConnection):
         if response.status_code >= 400:
             raise await self._refused(response, request_id, session_id)
         if session_id is None and self._protocol is None and SESSION_HEADER in response.headers:
-            self._session_id = response.headers[SESSION_HEADER]
+            self._session_id = _usable(response.headers[SESSION_HEADER])
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.status_code == 202:
             raise UpstreamFailed("the server accepted a request without answering it", status=202)
@@ -261,6 +261,13 @@ class StreamProgress(msgspec.Struct):
 
     last_id: str = ""
     retry: float | None = None
+
+
+def _usable(session_id: str) -> str:
+    """A session id of the server, which has to be visible ASCII to go back in a header."""
+    if not (session_id.isascii() and session_id.isprintable()):
+        raise UpstreamFailed("the server named a session that no header can carry")
+    return session_id
 
 
 async def read_bounded(response: httpx2.Response) -> bytes:

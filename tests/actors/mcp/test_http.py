@@ -377,6 +377,53 @@ class TestRedirects:
             assert (await host.until("web", phase="parked")).code == "redirect_refused"
 
 
+class TestUnusable:
+    @spec("W-UP-6", "R-LIFE-7")
+    @pytest.mark.parametrize("endpoint", [b"http://[::1", b"http://x:abc/", b"http://\xff\xfe/"])
+    async def test_an_endpoint_for_messages_that_is_no_url_ends_the_start_with_that_reason(
+        self, host: Host, endpoint: bytes
+    ) -> None:
+        async def naming(request: web.Request) -> web.StreamResponse:
+            response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+            await response.prepare(request)
+            await response.write(b"event: endpoint\ndata: " + endpoint + b"\n\n")
+            await asyncio.Event().wait()
+            return response
+
+        async with redirecting(naming) as url:
+            odd = LaunchPlan("web", "web (display)", "sse", url=url, reconnect=NEVER)
+            await host.bus.ask(await host.add(odd), StartServer())
+            status = await host.until("web", phase="parked")
+        assert (status.reason, status.code) == ("the server named an endpoint that is no URL", "upstream_failed")
+
+    @spec("W-UP-6", "R-LIFE-7")
+    async def test_a_session_that_no_header_can_carry_ends_the_start_with_that_reason(
+        self, host: Host, server: HttpServer
+    ) -> None:
+        def fault(message: dict[str, Any]) -> web.StreamResponse | None:
+            if message["method"] != "initialize":
+                return None
+            return web.json_response(server.result(message), headers={"mcp-session-id": "é"})
+
+        server.fault = fault
+        await host.bus.ask(await host.add(plan(server, reconnect=NEVER)), StartServer())
+        status = await host.until("web", phase="parked")
+        assert status.reason == "the server named a session that no header can carry"
+
+    @spec("W-UP-6")
+    @both
+    async def test_a_call_whose_exchange_ends_in_a_way_nobody_expected_ends_at_once(
+        self, host: Host, server: HttpServer, transport: str
+    ) -> None:
+        credentials = Unforeseen()
+        host.opener = Opener(credentials=lambda _: credentials)
+        await host.start(plan(server, transport))
+        credentials.fails = True
+        outcome = await host.call("web", "echo", timeout=30.0)
+        assert (outcome.ended, outcome.executed) == ("failed", "unknown")
+        assert "LookupError" in outcome.text
+
+
 class TestLoss:
     @spec("F-64", "R-MCP-22")
     async def test_an_endpoint_that_is_gone_is_noticed_by_the_listening_stream(self, host: Host) -> None:
@@ -508,6 +555,17 @@ class redirecting:
 
     async def __aexit__(self, *_: object) -> None:
         await self._runner.cleanup()
+
+
+class Unforeseen(httpx2.Auth):
+    """Fails, from then on, in a way that is no failure of HTTP."""
+
+    fails = False
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        if self.fails:
+            raise LookupError("secret")
+        yield request
 
 
 class Fickle(httpx2.Auth):
