@@ -53,7 +53,7 @@ from .reading import not_connected
 from .session.listing import PAGE_LIMIT, Kind
 from .session.session import Session
 from .session.subscriptions import Wishes, updated_uri
-from .status import Counters, essence, server_status
+from .status import Counters, complaint, essence, server_status
 from .supervision.alarm import Alarm
 from .supervision.lifecycle import (
     Begin,
@@ -363,6 +363,9 @@ class McpSupervisor(Calling):
         if known is None or essence(known) != essence(status):
             self._published = status
             self._say(status)
+            line = complaint(status, time.time())
+            if line is not None:
+                logger.warning("%s", line)
 
     def _say(self, status: ServerStatus) -> None:
         self._status_number += 1

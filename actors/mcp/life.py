@@ -158,9 +158,10 @@ class Life:
             pass
         except Exception as error:
             # every life needs an end that the table knows; what a foreign error says is not shown
-            logger.warning("%s ended with %s", self.plan.bundle_id if self.plan else "a start", type(error).__name__)
             if not self._ready:
                 end = StartFailed(self._redacted(cause_of(error, self.stderr())))
+            elif self.plan is not None:
+                logger.warning("%s ended with %s", self.plan.bundle_id, type(error).__name__)
         self._host.report(end)
 
     async def _live(self) -> None:

@@ -13,6 +13,9 @@ from .supervision.lifecycle import Lifecycle
 LIFELESS = ("stopped", "idle", "backing_off", "parked")
 """States in which what is left of a life is only memory."""
 
+REASON_MAX = 500
+"""Characters of a reason in a line of the log."""
+
 
 class Counters(msgspec.Struct):
     """What outlives a life: calls so far, and the last lines of stderr of the life before."""
@@ -61,6 +64,26 @@ def server_status(
         queued=calls.bulkhead.queued if calls is not None else 0,
         stderr_tail=life.stderr(),
     )
+
+
+def complaint(status: ServerStatus, wall: float) -> str | None:
+    """The line that the log of the Computer gets when a server is down, `None` unless it is (R-MCP-23).
+
+    Args:
+        wall: This moment in Unix seconds.
+    """
+    if status.phase not in ("backing_off", "parked"):
+        return None
+    reason = status.reason or "no reason known"
+    if not reason.isprintable():  # a server may have worded it, and nothing it says shall steer a terminal
+        reason = reason.encode("unicode_escape").decode("ascii")
+    if len(reason) > REASON_MAX:
+        reason = f"{reason[:REASON_MAX]}…"
+    verb = "is down" if status.phase == "backing_off" else "is parked"
+    next_try = (
+        "no further try" if status.next_try_at is None else f"next try in {max(0.0, status.next_try_at - wall):.1f} s"
+    )
+    return f"{status.bundle_id} {verb}: {reason}; {next_try}"
 
 
 def essence(status: ServerStatus) -> tuple[Any, ...]:

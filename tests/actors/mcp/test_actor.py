@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -46,6 +47,7 @@ from .conftest import Host, light
 pytestmark = pytest.mark.anyio
 spec = pytest.mark.spec
 
+SECRET = "sk-live-0123456789"
 QUICK = ReconnectPolicy(initial_delay=0.05, max_delay=0.1)
 NEVER = ReconnectPolicy(enabled=False)
 
@@ -271,6 +273,41 @@ class TestFailingStarts:
         assert status.reason is not None
         assert status.stderr_tail[-1] in status.reason
         assert capfd.readouterr().err == ""
+
+    @spec("R-MCP-23", "R-INPUT-23")
+    async def test_the_log_says_why_a_server_died_and_when_it_is_tried_again(
+        self, host: Host, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        script = f"import sys; print('boom: no database for {SECRET}', file=sys.stderr); sys.exit(3)"
+        once = ReconnectPolicy(initial_delay=0.05, max_delay=0.1, max_retries=1)
+        plan = LaunchPlan(
+            "bad",
+            "bad (display)",
+            "stdio",
+            command=sys.executable,
+            args=("-c", script),
+            secrets=(SECRET,),
+            reconnect=once,
+        )
+        await host.bus.ask(await host.add(plan), StartServer())
+        await host.until("bad", phase="parked")
+        why = r"the server .*; stderr: boom: no database for \[REDACTED\]"
+        down, parked = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert re.fullmatch(rf"bad is down: {why}; next try in 0\.\d s", down)
+        assert re.fullmatch(rf"bad is parked: {why}; next try in [23]\d\d\.\d s", parked)
+
+    @spec("R-MCP-22")
+    async def test_the_log_says_why_a_server_that_was_up_is_down(
+        self, host: Host, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        await host.start(light("files", reconnect=NEVER))
+        pid = (await host.status("files")).pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        status = await host.until("files", phase="parked")
+        (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert status.reason
+        assert line == f"files is parked: {status.reason}; no further try"
 
     @spec("F-19")
     async def test_five_megabytes_on_stderr_without_a_line_end_do_not_keep_a_server_from_connecting(
@@ -643,9 +680,6 @@ def status_of(host: Host) -> ServerStatus:
 
 def host_in_flight(host: Host) -> int:
     return status_of(host).in_flight
-
-
-SECRET = "sk-live-0123456789"
 
 
 class TestSecrets:

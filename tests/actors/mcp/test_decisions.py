@@ -29,6 +29,7 @@ from smcp_runtime.actors.mcp.life import launcher_of
 from smcp_runtime.actors.mcp.session.listing import Kind, Listing, Page, read_page
 from smcp_runtime.actors.mcp.session.refresh import Refresh
 from smcp_runtime.actors.mcp.session.sdk.param_headers import ParamHeaders
+from smcp_runtime.actors.mcp.status import complaint
 from smcp_runtime.actors.mcp.supervision.breaker import Breaker, Breakers
 from smcp_runtime.actors.mcp.supervision.bulkhead import Bulkhead
 from smcp_runtime.actors.mcp.supervision.health import Health
@@ -496,6 +497,26 @@ class TestOutcomes:
     def test_and_nothing_of_the_diagnostics(self) -> None:
         status = ServerStatus("a", "started", "error", "backing_off", reason="/home/me/secret exited")
         assert "secret" not in outcome.not_connected(status, now=0.0).text
+
+
+class TestComplaints:
+    def status(self, **more: Any) -> ServerStatus:
+        return ServerStatus("files", "started", "error", **more)
+
+    def test_only_a_server_that_is_down_has_one(self) -> None:
+        assert complaint(self.status(phase="ready", reason="old"), 0.0) is None
+        assert complaint(self.status(phase="stopping", reason="old"), 0.0) is None
+
+    def test_it_says_why_and_when_it_is_tried_again(self) -> None:
+        down = self.status(phase="backing_off", reason="it ended", next_try_at=101.5)
+        assert complaint(down, 100.0) == "files is down: it ended; next try in 1.5 s"
+        assert complaint(self.status(phase="parked"), 0.0) == "files is parked: no reason known; no further try"
+
+    def test_what_a_server_says_stays_in_one_line_and_steers_no_terminal(self) -> None:
+        line = complaint(self.status(phase="parked", reason="\x1b[2J\nforged" + "x" * 10_000), 0.0)
+        assert line is not None
+        assert line.isprintable()
+        assert len(line) < 600
 
 
 class TestCauses:
