@@ -33,7 +33,7 @@ class HttpTasks:
         """Runs the exchange of one request."""
         task = self._loop.create_task(work)
         self._requests[request_id] = task
-        task.add_done_callback(lambda _: self._requests.pop(request_id, None))
+        task.add_done_callback(lambda done: self._forget(request_id, done))
 
     def side(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
         """Runs the exchange of a message nobody waits for; `None` when there are too many."""
@@ -77,6 +77,11 @@ class HttpTasks:
             task.cancel()
         if pending:
             await asyncio.wait(pending, timeout=1.0)
+
+    def _forget(self, request_id: RequestId, task: asyncio.Task[None]) -> None:
+        # a request that failed may have been sent again under its id before its first task was seen to end
+        if self._requests.get(request_id) is task:
+            del self._requests[request_id]
 
     def _side_done(self, _: asyncio.Task[None]) -> None:
         self._side -= 1
