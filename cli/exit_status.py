@@ -8,17 +8,11 @@ from ..wire.errors import SmcpError
 
 SUCCESS: Final = 0
 FAILED: Final = 1
-"""The user's mistake, or an operation that failed: a refusal by a peer, a failed tool call."""
+"""The user's mistake, or an operation that failed: a refusal by a peer, a failed tool call, an interrupt."""
 USAGE: Final = 2
 """Wrong usage, a bad file given on the command line, or no way to the peer."""
 INTERNAL: Final = 3
 """Something nobody expected: a defect of ours, or of the machine."""
-
-INTERRUPTED: Final = 130
-"""Stopped by SIGINT or SIGTERM before it was done, as shells count it (128 and the number of SIGINT).
-
-R-CLI-1 names none for that. What goes on until it is stopped was done: a Server, a Computer, a worker, a watch.
-"""
 
 _BY_CATEGORY: Final = {"network": USAGE, "protocol_version": USAGE, "internal": INTERNAL, "bus": INTERNAL}
 
@@ -30,9 +24,7 @@ def exit_status(error: BaseException) -> int:
     """
     if isinstance(error, SmcpError):
         return _BY_CATEGORY.get(error.category, FAILED)
-    if isinstance(error, KeyboardInterrupt):
-        return INTERRUPTED
-    if isinstance(error, BrokenPipeError):
+    if isinstance(error, KeyboardInterrupt | BrokenPipeError):
         return FAILED
     return INTERNAL
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from smcp_runtime.cli.exit_status import FAILED, INTERNAL, INTERRUPTED, USAGE, exit_status, root_error
+from smcp_runtime.cli.exit_status import FAILED, INTERNAL, USAGE, exit_status, root_error
 from smcp_runtime.wire import errors
 
 
@@ -24,7 +24,7 @@ from smcp_runtime.wire import errors
         (errors.PartialFailureError("one of two"), FAILED),
         (errors.ShutdownError("could not remove"), FAILED),
         (errors.PeerError("not found", payload={"code": 404, "message": "not found"}), FAILED),
-        (KeyboardInterrupt(), INTERRUPTED),
+        (KeyboardInterrupt(), FAILED),
         (BrokenPipeError(), FAILED),
         (errors.SmcpError("?"), INTERNAL),
         (errors.HandlerFailed("?"), INTERNAL),
