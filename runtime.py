@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeVar
 import anyio
 
 from .actors.computer.channels import SKILLS
-from .actors.computer.conduct import CHANGE_LIMIT
+from .actors.computer.conduct import CHANGE_LIMIT, seen_through
 from .actors.computer.crew import RECONCILE, SOCKET, STATUS_LIMIT, Crew
 from .actors.computer.documents import Documents
 from .actors.computer.manage import Manage, given, partial_failure
@@ -178,8 +178,12 @@ class Computer(Documents):
             if self._admit("leave", wished=self._bulletin.standing.wish.office is not None) == "go":
                 await self._leave()
 
+    @seen_through
     async def disconnect(self) -> None:
-        """Drains, leaves and ends the connection; servers go on running (R-LIFE-14)."""
+        """Drains, leaves and ends the connection; servers go on running (R-LIFE-14).
+
+        Whoever stops waiting for it calls nothing back; what is asked for next has its turn afterwards.
+        """
         async with self._operation("disconnect"):
             if self._admit("disconnect") == "go":
                 await self._hang_up(self._options.drain_timeout_s)
@@ -247,8 +251,12 @@ class Computer(Documents):
         """All registered skills, orphans included, with what is wrong with them."""
         return await self._ask(SKILLS, GetSkillStatus(), STATUS_LIMIT)
 
+    @seen_through
     async def stop(self) -> None:
-        """Ends all service activity; the intent stays, and it can start again (R-LIFE-19)."""
+        """Ends all service activity; the intent stays, and it can start again (R-LIFE-19).
+
+        As with `disconnect`, it happens also when nobody waits for it any more.
+        """
         self._same_loop()
         with self._turns.cut_in():
             async with self._operation("stop"):
@@ -259,8 +267,9 @@ class Computer(Documents):
                 finally:
                     self._bulletin.settle("stopped")
 
+    @seen_through
     async def shutdown(self, *, force: bool = False) -> None:
-        """Stops for good (R-LIFE-20). A second caller waits for the first.
+        """Stops for good (R-LIFE-20), also when nobody waits for it any more. A second caller waits for the first.
 
         Args:
             force: Answers calls in flight at once instead of draining.
@@ -327,7 +336,7 @@ class Computer(Documents):
             on_actor=self._actor_died,
             make_bus=self.make_bus,
         )
-        crew.house.on_collapse(self._collapsed)
+        crew.house.on_collapse(lambda failure: self._collapsed(crew, failure))
         if self._options.auto_start:
             await crew.overview.launched(self._options.start_wait_s)
 
@@ -365,8 +374,10 @@ class Computer(Documents):
         if self._crew is not None:
             self._bulletin.degrade(degraded=bool(self._crew.overview.degradations))
 
-    def _collapsed(self, failure: BaseException | None) -> None:
+    def _collapsed(self, crew: Crew, failure: BaseException | None) -> None:
         """Bus or supervisor are gone though nobody asked: an invariant of ours is broken."""
+        if crew is not self._crew:
+            return  # one that was given up already; what runs now does not need it
         logger.error("the actors of %s are gone: %s", self.name, type(failure).__name__)
         self._crew = None
         self._bulletin.settle("error", code="collapsed")

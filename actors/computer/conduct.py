@@ -7,9 +7,11 @@ its failure where the diagnostics find it. What the operations do is the runtime
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import functools
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ...bus import Bus, Meter, Observer
 from ...wire.diagnostics import Diagnostics
@@ -28,7 +30,11 @@ from .bulletin import Bulletin, Listener
 from .crew import RECONCILE, Crew, CrewView
 from .veto import Hook, refuse_vetoed
 
+P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C", bound="Conduct")
+
+logger = logging.getLogger(__name__)
 
 CHANGE_LIMIT = 120.0
 """Seconds for a change of the server set; servers are waited for elsewhere."""
@@ -58,6 +64,7 @@ class Conduct:
         self._failures: dict[Operation, Failure] = {}
         self._crew: Crew | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._endings: set[asyncio.Task[None]] = set()
         self.operations = Operations(self.diagnostics, self._vitals, lambda: self._redaction)
 
     # -- what it is now -------------------------------------------------------------------
@@ -221,6 +228,39 @@ class Conduct:
         if self._crew is None:
             raise ConflictError("the Computer is not running", code="lifecycle")
         return await self._crew.ask(target, message, limit)
+
+
+def seen_through(
+    operation: Callable[Concatenate[C, P], Coroutine[Any, Any, None]],
+) -> Callable[Concatenate[C, P], Coroutine[Any, Any, None]]:
+    """An operation that comes to its end also when its caller stops waiting for it.
+
+    Half an ending would leave actors and servers that nobody can reach any more, or an office nobody serves. So it has
+    a task of its own, and keeps its turn; it is bounded, since each of its steps is. A cancellation that no shield of
+    anyio holds off, such as that of `asyncio.timeout`, ends the waiting only.
+    """
+
+    @functools.wraps(operation)
+    async def wait(computer: C, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        name = f"smcp {operation.__name__}"
+        task = asyncio.get_running_loop().create_task(operation(computer, *args, **kwargs), name=name)
+        # The event loop alone would not keep it alive.
+        computer._endings.add(task)
+        task.add_done_callback(computer._endings.discard)
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError:
+            task.add_done_callback(_note_failure)
+            raise
+        task.result()
+
+    return wait
+
+
+def _note_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        reason = error.code if isinstance(error, SmcpError) else type(error).__name__
+        logger.warning("%s failed after its caller had given up: %s", task.get_name(), reason)
 
 
 async def _follow(facts: Observer, listener: Callable[[WorkMoved], None]) -> None:
