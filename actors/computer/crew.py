@@ -164,7 +164,8 @@ class Crew:
             ):
                 await house.supervisor.start_child(spec)
         except BaseException:
-            await crew.dismiss()
+            with anyio.CancelScope(shield=True):
+                await crew.dismiss()
             raise
         return crew
 
@@ -211,8 +212,7 @@ class Crew:
 
     async def halt(self, grace: float) -> list[str]:
         """Ends the servers, side by side; what they say of it is not news any more. Returns what went wrong."""
-        for watch in self._watches:
-            watch.cancel()
+        self._watch_no_longer()
         try:
             await self.ask(RECONCILE, HaltServers(grace), grace + HALT_LIMIT)
         except (ActorLost, Undeliverable):
@@ -221,6 +221,10 @@ class Crew:
         except BusError as error:
             return [f"reconcile: {error.code}"]
         return []
+
+    def _watch_no_longer(self) -> None:
+        for watch in self._watches:
+            watch.cancel()
 
     async def _stop_servers(self) -> None:
         supervisor = self.house.supervisor
@@ -232,9 +236,9 @@ class Crew:
     async def dismiss(self, within: float = CLOSE_LIMIT) -> list[str]:
         """Ends everything, whatever it takes. Returns what went wrong, without secrets."""
         with self._ends:
+            # First, for whoever is cancelled in here waits for nothing that follows.
+            self._watch_no_longer()
             await self.house.close(within)
-            for watch in self._watches:
-                watch.cancel()
             await asyncio.wait(self._watches)
         errors = (self.house.failure, *map(_failure, self._watches))
         return [type(error).__name__ for error in errors if error is not None]

@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
+from smcp_runtime.bus import Bus
 from smcp_runtime.runtime import Computer
+from smcp_runtime.wire.errors import ConflictError
 from smcp_runtime.wire.lifecycle import Phase, StateChange
-from support.leftovers import processes
+from smcp_runtime.wire.message import Fact
+from smcp_runtime.wire.messages.kernel import ActorUp
+from support.leftovers import processes, tasks
 from support.recording_server import RecordingServer
 from support.stack import config, light, options
 
@@ -99,4 +103,31 @@ async def test_the_collapse_of_former_actors_is_no_news_of_those_that_run_now() 
     former._on_collapse(None)
     assert made.phase == "started"
     assert (await made.control("srv", "stop")).activation == "stopped"
+    await made.shutdown()
+
+
+@pytest.mark.spec("R-LIFE-8", "R-LIFE-20")
+@pytest.mark.parametrize("actor", ["tools", "reconcile", "socket"])
+@pytest.mark.parametrize("by", ["its caller", "a shutdown"])
+async def test_a_start_that_is_ended_while_its_actors_come_up_leaves_no_task(actor: str, by: str) -> None:
+    before = tasks()
+    made = computer()
+    ended: list[asyncio.Task[None]] = []
+
+    class Watchful(Bus):
+        def publish(self, fact: Fact) -> None:
+            super().publish(fact)
+            if isinstance(fact, ActorUp) and fact.address == actor:
+                if by == "its caller":
+                    starting.cancel()
+                else:
+                    ended.append(asyncio.create_task(made.shutdown()))
+
+    made.make_bus = Watchful
+    starting = asyncio.create_task(made.start())
+    (outcome,) = await asyncio.gather(starting, return_exceptions=True)
+    assert isinstance(outcome, asyncio.CancelledError if by == "its caller" else ConflictError)
+    await asyncio.gather(*ended)
+    assert made.phase == ("stopped" if by == "its caller" else "shutdown")
+    assert tasks() == before
     await made.shutdown()
