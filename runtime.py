@@ -65,10 +65,9 @@ class Computer(Documents):
         super().__init__(config, warnings, options.management_authorization)
         self._options = options
         self._link_numbers = itertools.count(1)
-        self._held = Held(config.config)
         self._auth: Mapping[str, Any] | None = None
         self.register_resolver(options.document_resolver)
-        self._unfinished: tuple[str, ...] = ()
+        self._in_force = True
         self._run_values: dict[str, Any] = {}
         self._tokens: dict[str, str] = {}
         self.manage = Manage(self._manage)
@@ -121,7 +120,7 @@ class Computer(Documents):
                 raise
             self._bulletin.settle("started")
             self._degradations_moved()
-        connection = self._config.connection
+        connection = self.config.connection
         if connection is not None and connection.auto_connect:
             await self.connect()
 
@@ -155,7 +154,7 @@ class Computer(Documents):
                 self._bulletin.refresh(code=getattr(error, "code", None))
                 raise
             self._bulletin.refresh()
-            wanted = office or (self._config.connection.office_id if self._config.connection else None)
+            wanted = office or (self.config.connection.office_id if self.config.connection else None)
             if wanted is not None:
                 await self._join(wanted)
 
@@ -202,19 +201,21 @@ class Computer(Documents):
         async with self._operation("sync_config", interruptible=True):
             await refuse_vetoed(self._veto, message)
             verdict = self._admit("sync_config")
-            if new == self._config and not self._unfinished:
+            if new == self.config and self._in_force:
                 return ChangeResult(self._crew.overview.status.commit if self._crew is not None else 0)
             if verdict == "replace":
                 self._hold(parsed)
                 self._bulletin.settle("stopped" if self.phase == "error" else self.phase)
                 return ChangeResult(0)
-            if new.name != self._config.name:
+            if new.name != self.config.name:
                 raise ConfigValidationError("a running Computer keeps its name", field="name", code="name_changed")
             self._bulletin.during("syncing")
+            self._may_hold(parsed)
+            # How far one without a result came nobody knows; the next one goes through, also an equal one.
+            self._in_force = False
             try:
                 result = await self._ask(RECONCILE, message, CHANGE_LIMIT)
-                self._hold(parsed)
-                self._unfinished = result.failed
+                self._given, self._in_force = (parsed,), not result.failed
             finally:
                 self._bulletin.settle("started")
             if result.failed:
@@ -321,8 +322,8 @@ class Computer(Documents):
     async def _open(self) -> None:
         """The crew of a started Computer; what was opened of one that fails is released by the caller."""
         self._loop = asyncio.get_running_loop()
-        self._held = Held(self._config, run_values=self._run_values, tokens=self._tokens)
-        self._unfinished = ()
+        self._held = Held(self.config, run_values=self._run_values, tokens=self._tokens)
+        self._in_force = True
         self._crew = crew = await Crew.muster(
             self._held,
             self._options,
@@ -352,13 +353,13 @@ class Computer(Documents):
         provider = self._options.auth_payload_provider
         if provider is not None:
             return provider() if callable(provider) else provider
-        return self._config.connection.auth if self._config.connection is not None else None
+        return self.config.connection.auth if self.config.connection is not None else None
 
     def _headers_now(self) -> Mapping[str, str]:
-        return self._config.connection.headers if self._config.connection is not None else {}
+        return self.config.connection.headers if self.config.connection is not None else {}
 
     def _target(self, url: str | None) -> LinkTarget:
-        connection = self._config.connection or Connection()
+        connection = self.config.connection or Connection()
         wanted = url or connection.url
         if wanted is None:
             raise ConfigValidationError("there is no Server to connect to", field="connection.url", code="no_url")

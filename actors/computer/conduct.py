@@ -26,6 +26,7 @@ from ..ops.health import Vitals
 from ..ops.operations import Operations
 from ..reconcile.config.computer_config import ComputerConfig, ParsedConfig
 from ..reconcile.config.findings import render
+from ..reconcile.held import Held
 from .bulletin import Bulletin, Listener
 from .crew import RECONCILE, Crew, CrewView
 from .veto import Hook, refuse_vetoed
@@ -58,7 +59,8 @@ class Conduct:
     def __init__(self, config: ParsedConfig, warnings: Sequence[Finding] = (), veto: Hook | None = None) -> None:
         self._warnings = tuple(warnings)
         self._veto = veto
-        self._hold(config)
+        self._held = Held(config.config)
+        self._given: tuple[ParsedConfig, ...] = (config,)
         self._turns = Turns()
         self._bulletin = Bulletin(self.name)
         self._failures: dict[Operation, Failure] = {}
@@ -72,12 +74,12 @@ class Conduct:
     @property
     def name(self) -> str:
         """Its protocol name."""
-        return self._config.name
+        return self.config.name
 
     @property
     def config(self) -> ComputerConfig:
-        """The held configuration (R-CFG-8)."""
-        return self._config
+        """The held configuration (R-CFG-8): the one that the actors adopted, while there are any."""
+        return self._held.config
 
     @property
     def phase(self) -> Phase:
@@ -165,9 +167,18 @@ class Conduct:
         )
 
     def _hold(self, config: ParsedConfig) -> None:
-        """Holds a configuration from now on."""
-        self._config = config.config
-        self._notes = tuple(map(render, (*config.warnings, *self._warnings)))
+        """Holds a configuration from now on; not for one whose actors run."""
+        self._held.config, self._given = config.config, (config,)
+
+    def _may_hold(self, config: ParsedConfig) -> None:
+        """Remembers one that the actors are given: whether they come to hold it is theirs, whoever waits for them."""
+        self._given = (config, *(given for given in self._given if given.config != config.config))
+
+    @property
+    def _notes(self) -> tuple[str, ...]:
+        """What was odd about the configuration that is held, and about the options."""
+        of_held = (given.warnings for given in self._given if given.config == self.config)
+        return tuple(map(render, (*next(of_held, ()), *self._warnings)))
 
     # -- how an operation goes ------------------------------------------------------------
 

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-from smcp_runtime.bus import Bus
+from smcp_runtime.bus import Bus, Meter
 from smcp_runtime.runtime import Computer
-from smcp_runtime.wire.errors import ConflictError
+from smcp_runtime.wire.errors import ActorLost, ConflictError
 from smcp_runtime.wire.lifecycle import Phase, StateChange
 from smcp_runtime.wire.message import Fact
 from smcp_runtime.wire.messages.kernel import ActorUp
+from smcp_runtime.wire.messages.projection import Committed
 from support.leftovers import processes, tasks
 from support.recording_server import RecordingServer
 from support.stack import config, light, options
+from support.waiting import until
 
 pytestmark = pytest.mark.anyio
+
+F = TypeVar("F", bound=Fact)
 
 
 def computer(*servers: dict[str, Any], **changes: Any) -> Computer:
@@ -37,6 +41,18 @@ async def give_up(made: Computer, operation: Callable[[], Coroutine[Any, Any, An
     with pytest.raises(asyncio.CancelledError):
         await calling
     forget()
+
+
+def at_each(kind: type[F], act: Callable[[F], None]) -> Callable[[Meter | None], Bus]:
+    """Makes a bus that acts at once whenever a fact of this kind is published."""
+
+    class Watchful(Bus):
+        def publish(self, fact: Fact) -> None:
+            super().publish(fact)
+            if isinstance(fact, kind):
+                act(fact)
+
+    return Watchful
 
 
 @pytest.mark.spec("R-LIFE-19", "R-LIFE-20", "DEC-8")
@@ -114,16 +130,14 @@ async def test_a_start_that_is_ended_while_its_actors_come_up_leaves_no_task(act
     made = computer()
     ended: list[asyncio.Task[None]] = []
 
-    class Watchful(Bus):
-        def publish(self, fact: Fact) -> None:
-            super().publish(fact)
-            if isinstance(fact, ActorUp) and fact.address == actor:
-                if by == "its caller":
-                    starting.cancel()
-                else:
-                    ended.append(asyncio.create_task(made.shutdown()))
+    def end(fact: ActorUp) -> None:
+        if fact.address == actor:
+            if by == "its caller":
+                starting.cancel()
+            else:
+                ended.append(asyncio.create_task(made.shutdown()))
 
-    made.make_bus = Watchful
+    made.make_bus = at_each(ActorUp, end)
     starting = asyncio.create_task(made.start())
     (outcome,) = await asyncio.gather(starting, return_exceptions=True)
     assert isinstance(outcome, asyncio.CancelledError if by == "its caller" else ConflictError)
@@ -131,3 +145,101 @@ async def test_a_start_that_is_ended_while_its_actors_come_up_leaves_no_task(act
     assert made.phase == ("stopped" if by == "its caller" else "shutdown")
     assert tasks() == before
     await made.shutdown()
+
+
+# -- sync_config --------------------------------------------------------------------------------
+
+ONE, TWO = config(light("one")), config(light("two"), unheard_of=True)
+
+
+async def running(made: Computer) -> list[str]:
+    """The servers there are, by what the diagnostics say."""
+    return [server.bundle_id for server in (await made.diagnostics()).servers]
+
+
+def held(made: Computer) -> list[str]:
+    """The servers in the configuration that is held."""
+    return [server.bundle_id for server in made.config.servers]
+
+
+async def up(made: Computer, life: int) -> None:
+    """Waits until the actor that syncs is up, in this life."""
+
+    async def is_up() -> bool:
+        actors = (await made.diagnostics()).actors
+        return any((one.address, one.incarnation, one.state) == ("reconcile", life, "up") for one in actors)
+
+    await until(is_up)
+
+
+async def sync_cut_short(made: Computer, by: str) -> None:
+    """Starts with `ONE`, and syncs `TWO`: who waits for that is cut off once it is committed, and before it is told."""
+    syncing: list[asyncio.Task[Any]] = []
+
+    def cut(_: Committed) -> None:
+        for each in syncing:
+            if by == "its caller":
+                each.cancel()
+            else:
+                made.kill_actor("reconcile")
+
+    made.make_bus = at_each(Committed, cut)
+    await made.start()
+    syncing.append(asyncio.create_task(made.sync_config(TWO)))
+    with pytest.raises(asyncio.CancelledError if by == "its caller" else ActorLost):
+        await syncing[0]
+    syncing.clear()
+
+
+@pytest.mark.spec("R-CFG-8", "R-LIFE-15", "R-LIFE-5")
+@pytest.mark.parametrize("by", ["its caller", "the end of the actor"])
+async def test_a_sync_that_took_effect_is_what_is_held_though_nobody_was_told(by: str) -> None:
+    made = Computer.from_config(ONE, options())
+    await sync_cut_short(made, by)
+
+    async def two_runs() -> bool:
+        return await running(made) == ["two"]
+
+    await until(two_runs)
+    assert held(made) == ["two"]
+    assert any("unheard_of" in finding for finding in (await made.diagnostics()).findings)
+    await made.stop()
+    await made.start()
+    assert (held(made), await running(made)) == (["two"], ["two"])
+    await made.shutdown()
+
+
+@pytest.mark.spec("R-LIFE-18", "R-LIFE-15")
+@pytest.mark.parametrize("by", ["its caller", "the end of the actor"])
+async def test_after_a_sync_that_was_cut_short_the_old_configuration_can_be_had_back(by: str) -> None:
+    made = Computer.from_config(ONE, options())
+    await sync_cut_short(made, by)
+    await up(made, life=1 if by == "its caller" else 2)
+    await made.sync_config(ONE)
+    assert held(made) == ["one"]
+
+    async def one_runs() -> bool:
+        return await running(made) == ["one"]
+
+    await until(one_runs)
+    await made.shutdown()
+
+
+@pytest.mark.spec("R-CFG-8", "R-LIFE-15")
+async def test_a_sync_that_ends_before_it_was_decided_changes_nothing_and_can_be_asked_for_again() -> None:
+    made = Computer.from_config(ONE, options())
+    async with made:
+
+        def kill(change: StateChange) -> None:
+            if change.phase == "syncing":
+                made.kill_actor("reconcile")
+
+        forget = made.observe(kill)
+        with pytest.raises(ActorLost):
+            await made.sync_config(TWO)
+        forget()
+        assert (made.phase, held(made)) == ("started", ["one"])
+        assert not any("unheard_of" in finding for finding in (await made.diagnostics()).findings)
+        await up(made, life=2)
+        assert (await made.sync_config(TWO)).started == ("two",)
+        assert held(made) == ["two"]
