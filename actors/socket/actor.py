@@ -145,8 +145,9 @@ class SocketActor(Actor):
             await self._return.end()
             if (link := self._link) is not None:
                 await self._drain(message.grace)
-                with anyio.move_on_after(GOODBYE_LIMIT):
-                    await link.leave()
+                if link.office is not None:  # a join given up is not waited for: it ends with the connection
+                    with anyio.move_on_after(GOODBYE_LIMIT):
+                        await link.leave()
         except SmcpError as error:
             logger.info("the leave before disconnecting was not confirmed: %s", error.code)
         finally:

@@ -10,25 +10,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from ...wire import rejoin
-from ...wire.base import to_json
 from ...wire.errors import ConflictError, NetworkError, ProtocolVersionError, SmcpError
-from ...wire.events import SERVER_JOIN_OFFICE, SERVER_LEAVE_OFFICE
 from ...wire.handshake import REFUSED_BY_CLOSE, ignored_path, polling_first, refused_by_close, request_url
 from ...wire.protocol import ACK_BUDGET, AGENT_ACK_WAIT, VERSION_REFUSED_CLOSE_CODE
-from ...wire.rooms import EnterOfficeReq, LeaveOfficeReq, Role
+from ...wire.rooms import EnterOfficeReq, Role
 from ..deferred import Deferred
 from .change import ChangeHandler, LinkChange, LinkState
 from .connection import Connection, EventHandler
 from .lost import Lost
+from .office import ask_to_join, tell_of_leaving
 from .options import LinkOptions, fresh_auth
 
 if TYPE_CHECKING:
     from .engine import Engine
+
+TAKE_BACK_LIMIT = 5.0
+"""Seconds for leaving an office that nobody waits to be in any more."""
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +59,7 @@ class SmcpLink:
         self._wish: EnterOfficeReq | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._membership = asyncio.Lock()
+        self._entering: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._failure: SmcpError | None = None
         if self._transports != tuple(options.transports):
@@ -249,29 +253,49 @@ class SmcpLink:
     async def join(self, role: Role, name: str, office_id: str) -> None:
         """Joins an office, in one attempt; from then on the link returns there after every loss.
 
+        Who stops waiting for it is in no office: what was sent is seen to its answer, and taken back (R-LIFE-11).
+
         Raises:
             ConflictError: Name or place is taken, or the Server refused without a code.
             PolicyError: The Server refused for another reason.
             NetworkError: No answer in time, or not connected.
             MalformedReplyError: The answer makes no sense.
         """
+        wish = EnterOfficeReq(role=role, name=name, office_id=office_id)
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[SmcpError | None] = loop.create_future()
+        entering = loop.create_task(self._enter(wish, answer), name="smcp-join")
+        self._entering.add(entering)
+        entering.add_done_callback(self._entering.discard)
+        if refusal := await answer:
+            raise refusal
+
+    async def _enter(self, wish: EnterOfficeReq, answer: asyncio.Future[SmcpError | None]) -> None:
+        """One attempt; `answer` is cancelled when nobody waits for it any more."""
         async with self._membership:
-            connection = self._live()
-            wish = EnterOfficeReq(role=role, name=name, office_id=office_id)
-            if refusal := await self._ask_to_join(connection, wish):
-                raise refusal
-            self._wish = wish
-            self._failure = None
-            self._become("joined")
+            if answer.cancelled():
+                return
+            try:
+                connection = self._live()
+            except SmcpError as error:
+                answer.set_result(error)
+                return
+            refusal = await self._ask_to_join(connection, wish)
+            entered = refusal is None and not answer.cancelled()
+            if entered:
+                self._wish = wish
+                self._failure = None
+                self._become("joined")
+            if not answer.cancelled():
+                answer.set_result(refusal)
+            unsure = refusal is None or isinstance(refusal, NetworkError)
+            if not entered and unsure and not connection.retired:
+                # The Server may take us for a member now. Only after its answer, lest the leave overtakes the join.
+                with suppress(SmcpError):
+                    await tell_of_leaving(connection, wish.office_id, TAKE_BACK_LIMIT)
 
     async def _ask_to_join(self, connection: Connection, wish: EnterOfficeReq) -> SmcpError | None:
-        try:
-            values = await connection.call(SERVER_JOIN_OFFICE, to_json(wish), AGENT_ACK_WAIT)
-        except TimeoutError:
-            return rejoin.unanswered(AGENT_ACK_WAIT)
-        except SmcpError as error:
-            return error
-        refusal = rejoin.refused(_plain(values))
+        refusal = await ask_to_join(connection, wish)
         if refusal is None and self._connection is not connection:
             return Lost("closed while joining").error()
         return refusal
@@ -288,15 +312,7 @@ class SmcpLink:
             if wish is None or self._state != "joined" or self._connection is None:
                 return
             self._become("connected")
-            try:
-                values = await self._connection.call(
-                    SERVER_LEAVE_OFFICE, to_json(LeaveOfficeReq(office_id=wish.office_id)), AGENT_ACK_WAIT
-                )
-            except TimeoutError:
-                raise rejoin.unanswered(AGENT_ACK_WAIT) from None
-            refusal = rejoin.refused(_plain(values))
-            if refusal is not None and refusal.details.get("code") != 4103:
-                raise refusal
+            await tell_of_leaving(self._connection, wish.office_id)
 
     # --- talking ---
 
@@ -360,6 +376,8 @@ class SmcpLink:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
+        if self._entering:
+            await asyncio.wait(self._entering)
 
     def _become(self, state: LinkState, *, restored: bool = False, error: SmcpError | None = None) -> None:
         changed = state != self._state or error is not None
@@ -377,7 +395,3 @@ def _import_engine() -> type[Engine]:
 
 
 _engine_class = Deferred(_import_engine)
-
-
-def _plain(values: list[msgspec.Raw]) -> list[object]:
-    return [msgspec.json.decode(value) for value in values]

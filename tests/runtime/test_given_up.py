@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+import anyio
 import pytest
 
 from smcp_runtime.bus import Bus, Meter
@@ -145,6 +146,42 @@ async def test_a_start_that_is_ended_while_its_actors_come_up_leaves_no_task(act
     assert made.phase == ("stopped" if by == "its caller" else "shutdown")
     assert tasks() == before
     await made.shutdown()
+
+
+@pytest.mark.spec("R-LIFE-11")
+async def test_a_join_that_was_given_up_leaves_no_member_that_nobody_serves() -> None:
+    async with RecordingServer() as server, computer() as made:
+        await made.connect(server.url)
+        answered = asyncio.Event()
+        server.before_join_ack = answered.wait
+        joining = asyncio.create_task(made.join("lab"))
+        await server.until(lambda: "server:join_office" in server.named())
+        joining.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await joining
+        answered.set()
+        await server.until(lambda: server.named() == ["server:join_office", "server:leave_office"])
+        assert (made.phase, made.office) == ("connected", None)
+        await made.join("lab")
+        assert made.office == "lab"
+
+
+@pytest.mark.spec("R-LIFE-5", "R-LIFE-11")
+async def test_a_stop_does_not_wait_for_the_answer_to_a_join_that_it_interrupted() -> None:
+    async with RecordingServer() as server:
+        made = computer()
+        await made.start()
+        answered = asyncio.Event()
+        server.before_join_ack = answered.wait
+        connecting = asyncio.create_task(made.connect(server.url, office="lab"))
+        await server.until(lambda: "server:join_office" in server.named())
+        with anyio.fail_after(5):
+            await made.stop()
+        with pytest.raises(ConflictError):
+            await connecting
+        assert made.phase == "stopped"
+        answered.set()
+        await made.shutdown()
 
 
 # -- sync_config --------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
-from smcp_runtime.bus.link import LinkChange, LinkOptions, Reply, RequestTooLarge, SmcpLink
+from smcp_runtime.bus.link import LinkChange, LinkOptions, Reply, RequestTooLarge, SmcpLink, office
 from smcp_runtime.wire.backoff import Backoff
 from smcp_runtime.wire.errors import ConflictError, MalformedReplyError, NetworkError, PolicyError, SmcpError
 from support.scripted_server import Relay, ScriptedServer
@@ -141,6 +141,64 @@ async def test_a_refused_first_join_is_a_typed_error_and_made_once(answer: Any, 
         assert recorder.link.state == "connected"
         assert server.names() == ["server:join_office"]
         await recorder.link.disconnect()
+
+
+@pytest.mark.spec("R-LIFE-11")
+async def test_a_join_given_up_before_its_answer_is_taken_back_after_it() -> None:
+    async with ScriptedServer() as server:
+        release = asyncio.Event()
+
+        async def wait_then_accept(_request: Any) -> tuple[bool, None]:
+            await release.wait()
+            return True, None
+
+        server.answers["server:join_office"] = wait_then_accept
+        recorder = Recorder(server.url)
+        await recorder.link.connect()
+        joining = asyncio.create_task(recorder.link.join("computer", "c", "o1"))
+        await server.until(lambda: "server:join_office" in server.names())
+        joining.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await joining
+        again = asyncio.create_task(recorder.link.join("computer", "c", "o2"))
+        release.set()
+        await again
+        assert server.received == [
+            ("server:join_office", {"role": "computer", "name": "c", "office_id": "o1"}),
+            ("server:leave_office", {"office_id": "o1"}),
+            ("server:join_office", {"role": "computer", "name": "c", "office_id": "o2"}),
+        ]
+        assert (recorder.link.office, recorder.states) == ("o2", ["connecting", "connected", "joined"])
+        await recorder.link.disconnect()
+
+
+@pytest.mark.spec("R-LIFE-11")
+async def test_a_join_without_an_answer_in_time_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(office, "AGENT_ACK_WAIT", 0.05)
+    async with ScriptedServer() as server:
+        server.answers["server:join_office"] = lambda _request: asyncio.sleep(30)
+        recorder = Recorder(server.url)
+        await recorder.link.connect()
+        with pytest.raises(NetworkError) as unanswered:
+            await recorder.link.join("computer", "c", "o1")
+        assert unanswered.value.code == "join_failed"
+        await server.until(lambda: server.names() == ["server:join_office", "server:leave_office"])
+        assert (recorder.link.office, recorder.link.state) == (None, "connected")
+        await recorder.link.disconnect()
+
+
+@pytest.mark.spec("R-LIFE-11")
+async def test_a_connection_ends_without_waiting_for_the_answer_to_a_join_that_was_given_up() -> None:
+    async with ScriptedServer() as server:
+        server.answers["server:join_office"] = lambda _request: asyncio.sleep(30)
+        recorder = Recorder(server.url)
+        await recorder.link.connect()
+        joining = asyncio.create_task(recorder.link.join("computer", "c", "o1"))
+        await server.until(lambda: "server:join_office" in server.names())
+        joining.cancel()
+        with anyio.fail_after(5):
+            await recorder.link.disconnect()
+        assert not [task for task in asyncio.all_tasks() if task.get_name() == "smcp-join"]
 
 
 async def test_after_leaving_a_lost_connection_returns_without_an_office() -> None:
