@@ -171,8 +171,12 @@ class Computer(Documents):
             if verdict != "no_op":
                 await self._join(office)
 
+    @seen_through
     async def leave(self) -> None:
-        """Drains, then leaves the office (DEC-26). In no office there is nothing to do."""
+        """Drains, then leaves the office (DEC-26), also when nobody waits for it any more.
+
+        In no office there is nothing to do.
+        """
         async with self._operation("leave"):
             if self._admit("leave", wished=self._bulletin.standing.wish.office is not None) == "go":
                 await self._leave()

@@ -18,7 +18,7 @@ from smcp_runtime.wire.messages.kernel import ActorUp
 from smcp_runtime.wire.messages.projection import Committed
 from support.leftovers import processes, tasks
 from support.recording_server import RecordingServer
-from support.stack import config, light, options
+from support.stack import config, light, open_stack, options
 from support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -106,6 +106,29 @@ async def test_after_a_disconnect_that_was_given_up_it_can_be_connected_again() 
         await made.connect(server.url, office="lab")
         assert (made.phase, made.office) == ("joined_office", "lab")
         assert server.named() == ["server:join_office", "server:leave_office", "disconnect", "server:join_office"]
+
+
+@pytest.mark.spec("R-LIFE-14", "DEC-26")
+async def test_a_call_in_flight_keeps_its_time_when_the_leave_that_drains_it_is_given_up() -> None:
+    async with open_stack(config(light("srv", tools="sleep")), runtime=options(drain_timeout_s=20.0)) as stack:
+        made = stack.computer
+        calling = asyncio.create_task(stack.call("srv__sleep", seconds=2))
+
+        async def is_in_flight() -> bool:
+            return bool((await made.diagnostics()).link.in_flight)
+
+        async def refuses_more() -> bool:
+            return bool((await stack.call("srv__sleep", seconds=0)).is_error)
+
+        await until(is_in_flight)
+        leaving = asyncio.create_task(made.leave())
+        await until(refuses_more)
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        assert not (await calling).is_error
+        await made.wait_for("connected")
+        assert made.office is None
 
 
 @pytest.mark.spec("R-LIFE-26")
