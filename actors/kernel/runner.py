@@ -85,21 +85,27 @@ class Runner:
             async with anyio.create_task_group() as group:
                 context = Context(address=self.address)
                 self._pool = TaskPool(group, context)
-                self.actor.bind(self._bus, self.address, Tasks(group, self._pool, context))
-                token = current.set(context)
-                with anyio.fail_after(start_timeout):
-                    await self.actor.started()
-                self._bus.attach(self.address, self)
-                for subject, spec in self._table.items():
-                    if issubclass(spec.message, Fact):
-                        self._bus.subscribe(subject, self.address, self)
-                on_up()
-                with self._work_scope:
-                    await self._work()
-                    await self._handlers_done()
-                why = "stopped"
-                await self._say_goodbye()
-                current.reset(token)
+                try:
+                    self.actor.bind(self._bus, self.address, Tasks(group, self._pool, context))
+                    token = current.set(context)
+                    with anyio.fail_after(start_timeout):
+                        await self.actor.started()
+                    self._bus.attach(self.address, self)
+                    for subject, spec in self._table.items():
+                        if issubclass(spec.message, Fact):
+                            self._bus.subscribe(subject, self.address, self)
+                    on_up()
+                    with self._work_scope:
+                        await self._work()
+                        await self._handlers_done()
+                    why = "stopped"
+                    await self._say_goodbye()
+                    current.reset(token)
+                except BaseException:
+                    # Before the group has ended, for nobody cancels what begins in one that has; and whoever hears
+                    # that an answer is lost may ask again at once.
+                    self._leave(None if why == "stopped" else "restarting")
+                    raise
                 group.cancel_scope.cancel()
         finally:
             self._leave(None if why == "stopped" else "restarting")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from smcp_runtime.actors.kernel import Actor, ChildSpec, Supervisor, handler
@@ -88,3 +89,37 @@ async def test_it_ends_with_its_actor(bus: Bus, supervisor: Supervisor, errands:
     errands.gate.set()
     await anyio.wait_all_tasks_blocked()
     assert not errands.done.is_set()
+
+
+class SelfDestruction(Errands):
+    """Its first life is killed by the errand it sees through."""
+
+    lives = 0
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        super().__init__()
+        SelfDestruction.lives += 1
+        self._supervisor, self._is_first = supervisor, SelfDestruction.lives == 1
+
+    async def run(self, refused: bool) -> str:
+        if self._is_first:
+            self._supervisor.kill_child(A)
+            await anyio.lowlevel.cancel_shielded_checkpoint()  # its end takes a moment longer than that of the asker
+            await anyio.sleep_forever()
+        return "done"
+
+
+@pytest.mark.spec("DEC-1")
+async def test_whoever_asks_again_the_moment_a_life_ends_does_not_keep_it_from_ending(
+    bus: Bus, supervisor: Supervisor
+) -> None:
+    SelfDestruction.lives = 0
+    await supervisor.start_child(ChildSpec(A, lambda: SelfDestruction(supervisor)))
+    with anyio.fail_after(5):
+        while True:
+            try:
+                assert await bus.ask(A, KernelErrand()) == "done"
+                break
+            except ActorLost:
+                continue
+    assert SelfDestruction.lives == 2
