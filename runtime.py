@@ -190,7 +190,7 @@ class Computer(Documents):
         async with self._operation("disconnect"):
             if self._admit("disconnect") == "go":
                 await self._hang_up(self._options.drain_timeout_s)
-                self._bulletin.settle("started")
+                self._carry_on()
 
     async def sync_config(self, config: ComputerConfig | Mapping[str, Any] | str | bytes) -> ChangeResult:
         """Replaces the held configuration and applies the difference (R-LIFE-15, R-LIFE-18).
@@ -221,7 +221,7 @@ class Computer(Documents):
                 result = await self._ask(RECONCILE, message, CHANGE_LIMIT)
                 self._given, self._in_force = (parsed,), not result.failed
             finally:
-                self._bulletin.settle("started")
+                self._carry_on()
             if result.failed:
                 raise partial_failure(result)
             return result
@@ -311,6 +311,11 @@ class Computer(Documents):
         if self._crew is not None:
             await self._crew.hang_up(grace)
         self._bulletin.standing.ended()
+
+    def _carry_on(self) -> None:
+        """Back to what it did before an operation, unless its actors are gone meanwhile."""
+        if self._crew is not None:
+            self._bulletin.settle("started")
 
     async def _wind_down(self, grace: float) -> None:
         """Everything of R-LIFE-19, in its order, each step bounded."""

@@ -146,6 +146,26 @@ async def test_the_collapse_of_former_actors_is_no_news_of_those_that_run_now() 
     await made.shutdown()
 
 
+@pytest.mark.spec("R-LIFE-26", "R-LIFE-1")
+async def test_a_collapse_during_a_sync_is_not_covered_up_by_the_end_of_the_sync() -> None:
+    made = computer(light("one"))
+    await made.start()
+    crew = made._crew
+    assert crew is not None
+
+    def collapse(change: StateChange) -> None:
+        if change.phase == "syncing":
+            made._collapsed(crew, None)
+
+    made.observe(collapse)
+    with pytest.raises(ConflictError):
+        await made.sync_config(config(light("two")))
+    assert made.phase == "error"
+    await crew.dismiss()
+    await made.shutdown()
+    assert processes() == set()
+
+
 @pytest.mark.spec("R-LIFE-8", "R-LIFE-20")
 @pytest.mark.parametrize("actor", ["tools", "reconcile", "socket"])
 @pytest.mark.parametrize("by", ["its caller", "a shutdown"])
