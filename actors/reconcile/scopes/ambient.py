@@ -92,8 +92,10 @@ class _Reader:
         for finding in chosen.findings:
             self._losses.setdefault(finding.source or "policy", finding)
         for part in chosen.parts:
-            layer = former[part.label] if part.findings else self._checked("policy", part.label, part.values)
-            self._settings.append(layer)
+            if part.findings:
+                self._settings.extend(former[label] for label in part.of(former))
+            else:
+                self._settings.append(self._checked("policy", part.label, part.values))
 
     def result(self) -> Ambient:
         """Everything read."""

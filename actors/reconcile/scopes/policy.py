@@ -33,6 +33,10 @@ class Part(msgspec.Struct, frozen=True):
     values: Mapping[str, Any] = {}
     findings: tuple[Finding, ...] = ()
 
+    def of(self, labels: Iterable[str]) -> list[str]:
+        """Which of these parts it is: itself, and for a directory the files in it."""
+        return [label for label in labels if label == self.label or os.path.dirname(label) == self.label]
+
 
 class Source(msgspec.Struct, frozen=True):
     """One place for policy settings; `read` gives its parts, lowest first."""
@@ -59,7 +63,7 @@ def first_filled(sources: Iterable[Source], in_use: Collection[str] = ()) -> Pol
     for source in sources:
         parts = source.read()
         findings.extend(finding for part in parts for finding in part.findings)
-        counting = tuple(part for part in parts if part.values or (part.findings and part.label in in_use))
+        counting = tuple(part for part in parts if part.values or (part.findings and part.of(in_use)))
         if counting:
             return PolicySettings(counting, tuple(findings))
     return PolicySettings(findings=tuple(findings))
@@ -83,7 +87,7 @@ def managed_files(managed: Path) -> Source:
     """`managed-settings.json` with `managed-settings.d/*.json` over it, in lexical order."""
 
     def read() -> tuple[Part, ...]:
-        return tuple(map(_read_file, (managed / MANAGED_SETTINGS, *_drop_ins(managed / MANAGED_DROP_INS))))
+        return (_read_file(managed / MANAGED_SETTINGS), *_read_drop_ins(managed / MANAGED_DROP_INS))
 
     return Source(str(managed / MANAGED_SETTINGS), read)
 
@@ -102,11 +106,16 @@ def chosen_source(policy_source: Any) -> tuple[tuple[Source, ...] | None, Path |
     return (Source("policy_source", lambda: (Part("policy_source", dict(give() or {})),)),), None
 
 
-def _drop_ins(directory: Path) -> list[Path]:
+def _read_drop_ins(directory: Path) -> Iterable[Part]:
     try:
-        return sorted(path for path in directory.iterdir() if path.suffix == ".json")
-    except OSError:
-        return []
+        found = sorted(path for path in directory.iterdir() if path.suffix == ".json")
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    except OSError as error:
+        # What it holds may be a denial: it is not to be missed without a word.
+        finding = Finding("$", f"cannot be read: {error.strerror}", code="unreadable", source=str(directory))
+        return (Part(str(directory), findings=(finding,)),)
+    return map(_read_file, found)
 
 
 def _read_file(path: Path) -> Part:

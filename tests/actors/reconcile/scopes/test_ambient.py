@@ -220,6 +220,21 @@ class TestPolicy:
         assert set(merge(world.load(good).settings).names("deniedMcpServers")) == {"a", "c"}
 
     @spec("R-SEC-14", "F-66")
+    def test_drop_ins_that_cannot_be_looked_up_any_more_count_as_they_were(self, world: World) -> None:
+        drop_ins = world.managed / "managed-settings.d"
+        world.write(drop_ins / "10.json", {"deniedMcpServers": ["a"]})
+        world.write(drop_ins / "20.json", {"deniedMcpServers": ["b"]})
+        good = world.load()
+        drop_ins.rename(world.managed / "away")
+        drop_ins.symlink_to(drop_ins.name)  # to itself, so that it leads nowhere
+        for _ in range(2):
+            good = world.load(good)
+            assert merge(good.settings).names("deniedMcpServers") == ("a", "b")
+            assert [finding.code for finding in good.findings] == ["unreadable"]
+        drop_ins.unlink()
+        assert merge(world.load(good).settings).names("deniedMcpServers") == ()
+
+    @spec("R-SEC-14", "F-66")
     def test_a_source_that_breaks_while_it_is_in_use_makes_way_for_none_below(
         self, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
