@@ -11,24 +11,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from ...wire import rejoin
-from ...wire.errors import ConflictError, NetworkError, ProtocolVersionError, SmcpError
-from ...wire.handshake import REFUSED_BY_CLOSE, ignored_path, polling_first, refused_by_close, request_url
+from ...wire.errors import ConflictError, NetworkError, SmcpError
+from ...wire.handshake import refused_by_close
 from ...wire.protocol import ACK_BUDGET, AGENT_ACK_WAIT, VERSION_REFUSED_CLOSE_CODE
 from ...wire.rooms import EnterOfficeReq, Role
-from ..deferred import Deferred
 from .change import ChangeHandler, LinkChange, LinkState
 from .connection import Connection, EventHandler
-from .lost import Lost
+from .door import Door
+from .lost import CLOSED, Lost
 from .office import ask_to_join, tell_of_leaving
-from .options import LinkOptions, fresh_auth
-
-if TYPE_CHECKING:
-    from .engine import Engine
+from .options import LinkOptions
 
 TAKE_BACK_LIMIT = 5.0
 """Seconds for leaving an office that nobody waits to be in any more."""
@@ -49,25 +45,18 @@ class SmcpLink:
 
     def __init__(self, options: LinkOptions, *, on_event: EventHandler, on_change: ChangeHandler | None = None) -> None:
         self._options = options
-        self._url = request_url(options.url, options.socketio_path, options.version)
-        self._transports = polling_first(options.transports)
-        self._on_event = on_event
+        self._door = Door(options, on_event)
         self._on_change = on_change or (lambda _change: None)
         self._state: LinkState = "idle"
         self._generation = 0
         self._connection: Connection | None = None
         self._wish: EnterOfficeReq | None = None
+        self._opening: asyncio.Task[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._membership = asyncio.Lock()
         self._entering: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._failure: SmcpError | None = None
-        if self._transports != tuple(options.transports):
-            _log.warning(
-                "transports %s would hide why a handshake is refused; using %s", options.transports, self._transports
-            )
-        if path := ignored_path(options.url, options.socketio_path):
-            _log.warning("the path %s of the Server URL has no effect, Socket.IO is at %s", path, options.socketio_path)
 
     # --- what it is now ---
 
@@ -108,69 +97,36 @@ class SmcpLink:
         Raises:
             ProtocolVersionError: The Server speaks another version.
             AuthError: The Server refused the credentials.
-            NetworkError: It cannot be reached, or did not answer in `connect_timeout`.
+            NetworkError: It cannot be reached, did not answer in `connect_timeout`, or was disconnected meanwhile.
             ConflictError: Already connected.
         """
         if self._state not in ("idle", "ended"):
             raise ConflictError("already connected", code="already_connected")
         self._failure = None
         self._become("connecting")
+        # A task of its own, so that a disconnect can end it whoever waits here.
+        self._opening = opening = asyncio.get_running_loop().create_task(self._open(), name="smcp-connect")
         try:
-            connection = await self._attempt()
+            await opening
         except BaseException as error:
-            self._become("ended", error=error if isinstance(error, SmcpError) else None)
+            if opening is self._opening:
+                self._opening = None
+                self._become("ended", error=error if isinstance(error, SmcpError) else None)
+                raise
+            waiter = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and waiter is not None and not waiter.cancelling():
+                raise CLOSED.error(executed="no") from None
             raise
+
+    async def _open(self) -> None:
+        connection = await self._attempt()
         self._become("connecting" if connection.retired else "connected")
         self._keeper = asyncio.get_running_loop().create_task(self._keep(connection), name="smcp-link")
 
     async def _attempt(self) -> Connection:
-        """One connection with a confirmed namespace. Nothing of a failed attempt stays behind."""
-        options = self._options
-        try:
-            async with asyncio.timeout(options.connect_timeout):
-                auth = await fresh_auth(options.auth)
-        except TimeoutError as error:
-            # Not the Server's fault, but as little a reason to give up as any other moment without network.
-            raise NetworkError(
-                f"nobody gave credentials within {options.connect_timeout:g} s", code="no_credentials"
-            ) from error
-        engine = await self._engine()
-        connection = Connection(engine, options.namespace, self._on_event, self._on_lost)
-        try:
-            async with asyncio.timeout(options.connect_timeout):
-                await engine.open(upgrade="websocket" in self._transports, upgrade_timeout=options.connect_timeout / 2)
-                await connection.establish(auth)
-        except BaseException as error:
-            await connection.abort()
-            if isinstance(error, TimeoutError):
-                raise NetworkError(
-                    f"the Server did not complete the handshake within {options.connect_timeout:g} s",
-                    code="connect_timeout",
-                ) from error
-            if isinstance(error, ProtocolVersionError) and error.code == REFUSED_BY_CLOSE:
-                raise await self._explained(error) from None
-            raise
-        self._connection = connection
+        self._connection = connection = await self._door.connection(self._on_lost)
         self._generation += 1
         return connection
-
-    async def _explained(self, refused: ProtocolVersionError) -> ProtocolVersionError:
-        """The refusal with the versions in it, asked for once over polling (W-HS-7)."""
-        engine = await self._engine()
-        try:
-            async with asyncio.timeout(self._options.connect_timeout):
-                await engine.open(upgrade=False, upgrade_timeout=0)
-        except ProtocolVersionError as explained:
-            return explained
-        except (SmcpError, TimeoutError):
-            pass
-        finally:
-            await engine.abort()
-        return refused
-
-    async def _engine(self) -> Engine:
-        engine_class = await _engine_class.get()
-        return engine_class(self._url, headers=self._options.headers, tls=self._options.tls)
 
     # --- keeping ---
 
@@ -188,7 +144,7 @@ class SmcpLink:
                 lost = await asyncio.shield(connection.lost)
                 await connection.abort()
                 if lost.close_code == VERSION_REFUSED_CLOSE_CODE:
-                    raise await self._explained(refused_by_close())
+                    raise await self._door.explained(refused_by_close())
                 if not self._options.reconnect:
                     raise lost.error()
                 if loop.time() - connection.opened_at >= self._options.stable_after:
@@ -369,6 +325,10 @@ class SmcpLink:
         self._wish = None
         if self._state not in ("idle", "ended"):
             self._become("ended")
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
             keeper.cancel()
@@ -386,12 +346,3 @@ class SmcpLink:
         waiting.set()
         if changed or restored:
             self._on_change(LinkChange(state, self._generation, restored, error))
-
-
-def _import_engine() -> type[Engine]:
-    from .engine import Engine  # noqa: PLC0415 - brings aiohttp, which only who connects need wait for
-
-    return Engine
-
-
-_engine_class = Deferred(_import_engine)

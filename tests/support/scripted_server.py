@@ -194,6 +194,11 @@ class Relay:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def connections(self) -> int:
+        """How many pass through it now."""
+        return len(self._pairs)
+
     def cut(self) -> None:
         """Resets every connection."""
         for pair in self._pairs:

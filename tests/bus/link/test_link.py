@@ -409,6 +409,62 @@ async def test_a_disconnect_while_reconnecting_stops_the_attempts() -> None:
         assert server.requests == []
 
 
+@pytest.mark.spec("DEC-17")
+async def test_a_disconnect_while_connecting_ends_the_attempt_and_nothing_acts_afterwards() -> None:
+    asked, never = asyncio.Event(), asyncio.Event()
+
+    async def credentials() -> dict[str, str]:
+        asked.set()
+        await never.wait()
+        return {}
+
+    async with ScriptedServer() as server:
+        recorder = Recorder(server.url, auth=credentials)
+        connecting = asyncio.create_task(recorder.link.connect())
+        with anyio.fail_after(5):
+            await asked.wait()
+            await recorder.link.disconnect()
+            never.set()
+            with pytest.raises(NetworkError) as closed:
+                await connecting
+        assert closed.value.details["executed"] == "no"
+        assert (recorder.link.state, recorder.states) == ("ended", ["connecting", "ended"])
+        assert server.requests == []
+        assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("smcp-")]
+
+
+@pytest.mark.spec("DEC-17")
+async def test_a_disconnect_during_the_handshake_leaves_no_session_open(caplog: pytest.LogCaptureFixture) -> None:
+    async with ScriptedServer() as server, Relay(server.port) as relay:
+        relay.freeze()
+        recorder = Recorder(relay.url)
+        connecting = asyncio.create_task(recorder.link.connect())
+        await _until(lambda: relay.connections > 0)
+        with anyio.fail_after(5):
+            await recorder.link.disconnect()
+            with pytest.raises(NetworkError):
+                await connecting
+        del recorder, connecting
+        gc.collect()
+    gc.collect()
+    assert "Unclosed" not in caplog.text
+
+
+async def test_who_stops_waiting_for_a_connection_is_cancelled_and_may_connect_again() -> None:
+    async with ScriptedServer() as server, Relay(server.port) as relay:
+        relay.freeze()
+        recorder = Recorder(relay.url)
+        for patience in (0, 0.05):
+            with anyio.move_on_after(patience) as waiting:
+                await recorder.link.connect()
+            assert waiting.cancelled_caught
+            assert recorder.link.state == "ended"
+        relay.thaw()
+        await recorder.link.connect()
+        assert recorder.link.state == "connected"
+        await recorder.link.disconnect()
+
+
 async def test_a_silent_server_is_given_up_after_its_own_ping_times() -> None:
     async with ScriptedServer(ping_interval=1, ping_timeout=0.5) as server, Relay(server.port) as relay:
         recorder = await joined(relay.url, reconnect=False)
