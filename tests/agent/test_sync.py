@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import io
 import os
 import select
 import signal
@@ -17,7 +18,7 @@ import anyio
 import anyio.from_thread
 import pytest
 
-from smcp_runtime.agent import Agent, AsyncAgent
+from smcp_runtime.agent import Agent, AsyncAgent, portal
 from smcp_runtime.server.app import serve
 from smcp_runtime.server.auth import ANONYMOUS
 from smcp_runtime.server.options import ServerOptions
@@ -118,6 +119,67 @@ def test_notifications_end_with_the_agent(office: tuple[str, ScriptedComputer]) 
     agent.close()
     assert ended.wait(5)
     reader.join()
+
+
+@pytest.mark.spec("W-ARCH-7")
+def test_closing_ends_in_bounded_time_although_a_call_waits_for_something_of_its_own(
+    office: tuple[str, ScriptedComputer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(portal, "GRACE", 0.05)
+    url, _computer = office
+    waits = threading.Event()
+    raised: list[BaseException] = []
+
+    async def quiet() -> AsyncIterator[bytes]:
+        yield b"x"
+        waits.set()
+        await anyio.sleep_forever()
+
+    agent = Agent(url, name="ada", office=OFFICE)
+    agent.connect()
+
+    def upload() -> None:
+        try:
+            agent.upload("pc", quiet())
+        except BaseException as error:
+            raised.append(error)
+
+    uploading = threading.Thread(target=upload, daemon=True)
+    uploading.start()
+    assert waits.wait(5)
+    closing = threading.Thread(target=agent.close, daemon=True)
+    closing.start()
+    closing.join(10)
+    uploading.join(10)
+    assert not closing.is_alive()
+    assert [type(error) for error in raised] == [NetworkError]
+
+
+def test_closing_leaves_a_source_that_blocks_its_thread_to_itself(
+    office: tuple[str, ScriptedComputer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(portal, "GRACE", 0.05)
+    monkeypatch.setattr(portal, "LAST_WAIT", 0.05)
+    url, _computer = office
+    reads, more = threading.Event(), threading.Event()
+
+    class Slow(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            reads.set()
+            more.wait(10)
+            return super().read(size)
+
+    agent = Agent(url, name="ada", office=OFFICE)
+    agent.connect()
+    with ThreadPoolExecutor(1) as threads:
+        uploading = threads.submit(agent.upload, "pc", Slow(b"x"))
+        assert reads.wait(5)
+        agent.close()
+        assert agent.state == "ended"
+        more.set()
+        with pytest.raises(NetworkError):
+            uploading.result(10)
+    assert _eventually(lambda: not any(thread.name == "smcp-agent" for thread in threading.enumerate()))
 
 
 def test_before_connecting_and_after_closing_a_request_is_a_network_error() -> None:
