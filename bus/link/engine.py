@@ -27,7 +27,7 @@ from .lost import CLOSED, Lost
 from .outbox import Outbox
 
 MESSAGE_MAX = 16_777_216
-"""Largest message read from a Server; what it sends is its operator's choice."""
+"""Largest message, or answer to a poll, read from a Server; what it sends is its operator's choice."""
 REFUSAL_MAX = 65_536
 CLOSE_WAIT = 2.0
 
@@ -230,7 +230,10 @@ class Engine:
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=self._silence),
             ) as response:
-                return response.status, await response.text("utf-8", "replace")
+                body = await _beginning(response, MESSAGE_MAX + 1)
+                if len(body) > MESSAGE_MAX:
+                    return f"an answer of more than {MESSAGE_MAX} bytes", ""
+                return response.status, body.decode("utf-8", "replace")
         except (aiohttp.ClientError, OSError) as error:
             return type(error).__name__, ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 from urllib.parse import parse_qs
 
@@ -10,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from smcp_runtime.bus.link import LinkOptions, SmcpLink
+from smcp_runtime.bus.link.engine import MESSAGE_MAX
 from smcp_runtime.wire.backoff import Backoff
 from smcp_runtime.wire.errors import AuthError, ConfigValidationError, NetworkError, ProtocolVersionError
 from support.scripted_server import Relay, ScriptedServer
@@ -172,6 +174,22 @@ async def test_close_code_4900_on_a_running_connection_ends_the_link() -> None:
         await anyio.sleep(0.1)
         assert [kind for kind, _query in server.requests] == ["GET"]
         await link.disconnect()
+
+
+@pytest.mark.spec("DEC-17")
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+async def test_an_answer_to_a_poll_is_read_only_up_to_the_bound_of_a_message(encoding: str) -> None:
+    body = b"4" * (MESSAGE_MAX + 1)
+    body = gzip.compress(body) if encoding == "gzip" else body
+    async with ScriptedServer() as server:
+        server.refusal = lambda request: (
+            web.Response(body=body, headers={"Content-Encoding": encoding, "Content-Type": "text/plain"})
+            if request.method == "GET" and "sid" in request.query
+            else None
+        )
+        with anyio.fail_after(10), pytest.raises(NetworkError, match=f"more than {MESSAGE_MAX} bytes") as lost:
+            await link_to(server.url, transports=("polling",)).connect()
+        assert lost.value.code == "connection_lost"
 
 
 @pytest.mark.spec("DEC-17", "W-HS-2")
