@@ -183,12 +183,17 @@ class AsyncAgent(Channels):
         return self._room.tools
 
     async def wait_tools(self) -> ToolCache:
-        """`tools`, once those of everybody present are known or known to be unavailable."""
+        """`tools`, once those of everybody present are known or known to be unavailable.
+
+        Raises:
+            ConfigValidationError: The Agent was made with `watch_tools=False`.
+            SmcpError: They will not be, and why.
+        """
         await self._room.settled()
         return self.tools
 
     def notifications(self) -> Notices:
-        """Everything the office tells from now on; ends when the Agent does."""
+        """Everything the office tells from now on; ends when the Agent does, at once if it has ended."""
         return self._room.subscribe()
 
     def follow_desktop(

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ..bus.link import LinkChange
-from ..wire.errors import NetworkError, SmcpError
+from ..wire.errors import ConfigValidationError, NetworkError, SmcpError
 from ..wire.events import (
     NOTIFY_ENTER_OFFICE,
     NOTIFY_LEAVE_OFFICE,
@@ -62,11 +62,15 @@ class Room:
         self._readers: set[Notices] = set()
         self._changed = asyncio.Event()
         self._ended = False
+        self._failure: SmcpError | None = None
         self.tools = ToolCache()
 
     def subscribe(self) -> Notices:
-        """A reader of everything that happens from now on."""
-        return Notices(self._readers)
+        """A reader of everything that happens from now on; one of an Agent that has ended is at its end."""
+        reader = Notices(self._readers)
+        if self._ended:
+            reader.close()
+        return reader
 
     def close(self) -> None:
         """Ends all readers, and everybody who waits."""
@@ -79,11 +83,18 @@ class Room:
         """Waits until the tools of everybody present are known, or known to be unavailable.
 
         Raises:
-            NetworkError: The Agent is closed.
+            ConfigValidationError: Tools are not fetched at all.
+            SmcpError: The Agent is closed, or out of its office for good; the reason.
         """
+        if not self._watch_tools:
+            raise ConfigValidationError(
+                "the tools of the office are not watched",
+                field="watch_tools",
+                retry_hint="watch them, or use get_tools",
+            )
         while not self.tools.settled:
-            if self._ended:
-                raise NetworkError("the Agent is closed", code="not_connected")
+            if self._ended or self._failure is not None:
+                raise self._failure or NetworkError("the Agent is closed", code="not_connected")
             await self._changed.wait()
 
     # --- what happens ---
@@ -113,13 +124,16 @@ class Room:
 
     def on_change(self, change: LinkChange) -> None:
         """A change of the connection."""
+        if change.state == "joined" or (change.state == "connecting" and change.error is None):
+            self._ended, self._failure = False, None
         if change.state == "joined":
-            self._ended = False
             if change.restored:
                 self._publish(Notice("link:restored"))
             self._obey(self.tools.joined() if self._watch_tools else [])
             return
         self.tools.outside()
+        if change.state != "connecting":
+            self._failure = change.error or self._failure
         self._poke()
         if change.error is not None:
             told: dict[str, LinkNotice] = {

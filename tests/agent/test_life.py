@@ -21,6 +21,7 @@ from smcp_runtime.wire.errors import (
     ConfigValidationError,
     ConflictError,
     NetworkError,
+    PolicyError,
     ProtocolVersionError,
 )
 from support.certificates import self_signed
@@ -315,6 +316,49 @@ async def test_waiting_for_tools_ends_with_the_agent() -> None:
             await anyio.wait_all_tasks_blocked()
             with anyio.fail_after(5):
                 await agent.close()
+
+
+@pytest.mark.spec("DEC-17", "W-AGT-2")
+async def test_waiting_for_tools_ends_with_the_reason_when_the_office_is_lost_for_good() -> None:
+    async with ScriptedServer() as server, agent_of(server.url) as agent:
+        await agent.wait_tools()
+        notices = agent.notifications()
+        server.answers["server:join_office"] = lambda _request: (False, "[4102] Room not found")
+        returned = anyio.Event()
+
+        async def wait() -> None:
+            await next_of(notices, "link:lost")
+            with pytest.raises(PolicyError):
+                await agent.wait_tools()
+            returned.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await server.kick()
+            with anyio.fail_after(5):
+                await returned.wait()
+        with anyio.fail_after(5), pytest.raises(PolicyError):
+            await agent.wait_tools()
+
+
+async def test_notifications_of_an_agent_that_has_ended_are_at_their_end_until_it_connects_again() -> None:
+    async with ScriptedServer() as server:
+        agent = agent_of(server.url)
+        for _ in range(2):
+            await agent.connect()
+            notices = agent.notifications()
+            await server.emit("notify:update_config", {"computer": "pc"})
+            await next_of(notices, "notify:update_config")
+            await agent.close()
+            with anyio.fail_after(5):
+                assert [notice async for notice in agent.notifications()] == []
+
+
+async def test_waiting_for_tools_that_are_not_watched_is_refused(server: Running) -> None:
+    async with agent_of(server.url, watch_tools=False) as agent:
+        with anyio.fail_after(5), pytest.raises(ConfigValidationError) as refused:
+            await agent.wait_tools()
+        assert refused.value.field == "watch_tools"
 
 
 # --- weight ---
