@@ -5,7 +5,6 @@ Builds on the single requests of `requests.py`; base of `AsyncAgent`.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import hashlib
 import logging
@@ -20,23 +19,22 @@ from typing import IO
 import anyio.to_thread
 import msgspec
 
-from ..wire.blobs import GetBlobRet
 from ..wire.documents import DocumentSummary, GetDpeRet
-from ..wire.errors import ConfigValidationError, MalformedReplyError, NetworkError, PeerError, SmcpError
+from ..wire.errors import ConfigValidationError, MalformedReplyError, PeerError, SmcpError
 from ..wire.mime import is_text
 from ..wire.payload import reason_of
 from ..wire.protocol import ABSOLUTE_CAP, DPE_TIMEOUT, FINDER_PAGE_MAX
 from ..wire.skills import A2CSkillRef, GetSkillRet
-from .download import ATTEMPTS, PARALLEL, Memory, Progress, download, stream
+from .chunk_fetcher import ChunkFetcher
+from .download import PARALLEL, Memory, Progress, download, stream
 from .requests import Requests
+from .room import Room
 from .tool_blobs import handles, put_back
 from .tool_result import CallToolResult
 from .upload import Source, Uploaded, upload
 
 BLOB_URI = "a2c-blob:"
 SKILL_DIR = "${TFROBOT_SKILL_DIR}"
-RESUME_WAIT = 30.0
-"""Seconds a download waits for a lost connection before it gives up."""
 DOCUMENTS_MAX = 100_000
 """Documents of one Computer that are read; a total that grows for ever must not keep an Agent paging."""
 
@@ -94,6 +92,8 @@ class Document(msgspec.Struct, frozen=True):
 class Channels(Requests):
     """Desktop, skills, blobs, uploads and documents of the Computers in the office."""
 
+    _room: Room
+
     # --- desktop and skills ---
 
     async def desktop(self, computer: str, *, size: int | None = None, window: str | None = None) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ class Channels(Requests):
         parallel: int = PARALLEL,
         progress: Progress | None = None,
     ) -> Blob:
-        """A whole blob in memory, its hash verified; goes on after a lost connection.
+        """A whole blob in memory, its hash verified; goes on after a lost connection, once the Computer is back too.
 
         Args:
             limit: Largest blob accepted, in bytes.
@@ -155,7 +155,7 @@ class Channels(Requests):
         """
         memory = Memory()
         facts = await download(
-            _Fetcher(self, computer, blob_handle),
+            self._chunks(computer, blob_handle),
             blob_handle,
             memory,
             limit=limit,
@@ -191,7 +191,7 @@ class Channels(Requests):
         sink = _FileSink(file)
         try:
             facts = await download(
-                _Fetcher(self, computer, blob_handle),
+                self._chunks(computer, blob_handle),
                 blob_handle,
                 sink,
                 limit=limit,
@@ -215,7 +215,7 @@ class Channels(Requests):
             BlobChanged: Its source changed after the first bytes were handed out; begin again.
             PeerError, BlobUnavailable: As `read_blob`.
         """
-        fetch = _Fetcher(self, computer, blob_handle)
+        fetch = self._chunks(computer, blob_handle)
         async with aclosing(stream(fetch, blob_handle, limit=limit, parallel=parallel)) as chunks:
             async for data in chunks:
                 yield data
@@ -236,6 +236,10 @@ class Channels(Requests):
         put = functools.partial(self.put_blob, computer)
         return await upload(put, source, name_hint=name_hint, progress=progress)
 
+    def _chunks(self, computer: str, blob_handle: str) -> ChunkFetcher:
+        get = functools.partial(self.get_blob, computer, blob_handle)
+        return ChunkFetcher(get, computer, self._link, self._room)
+
     # --- tool results ---
 
     async def _resolved(self, computer: str, result: CallToolResult) -> CallToolResult:
@@ -250,7 +254,7 @@ class Channels(Requests):
         failed: dict[int, str] = {}
         for handle in handles(result):
             memory = Memory()
-            source = _Fetcher(self, computer, handle.blob_handle)
+            source = self._chunks(computer, handle.blob_handle)
             try:
                 await download(source, handle.blob_handle, memory, size=handle.size, sha256=handle.sha256)
                 fetched[handle.index] = bytes(memory.data)
@@ -308,32 +312,6 @@ class Channels(Requests):
                 if not (again and reason_of(refusal.payload) == "gone"):
                     raise
         raise AssertionError("unreachable")
-
-
-class _Fetcher:
-    """Asks for chunks of one blob; after a lost connection it waits for the office and asks again."""
-
-    def __init__(self, agent: Channels, computer: str, blob_handle: str) -> None:
-        self._agent = agent
-        self._computer = computer
-        self._handle = blob_handle
-
-    async def __call__(self, offset: int, most: int) -> GetBlobRet:
-        for attempt in range(ATTEMPTS):
-            try:
-                return await self._agent.get_blob(self._computer, self._handle, offset=offset, max_bytes=most)
-            except NetworkError:
-                if attempt == ATTEMPTS - 1:
-                    raise
-                await self._office()
-        raise AssertionError("unreachable")
-
-    async def _office(self) -> None:
-        try:
-            async with asyncio.timeout(RESUME_WAIT):
-                await self._agent._link.wait_for("joined")
-        except TimeoutError:
-            raise NetworkError("the connection did not return", code="connection_lost") from None
 
 
 class _FileSink:

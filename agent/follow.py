@@ -28,7 +28,7 @@ async def follow(
     async with notices:
         yield await fetch()
         async for notice in notices:
-            if not _concerns(notice, computer, event):
+            if not concerns(notice, computer, event):
                 continue
             try:
                 current = await fetch()
@@ -41,7 +41,8 @@ async def follow(
             yield current
 
 
-def _concerns(notice: Notice, computer: str, event: str) -> bool:
+def concerns(notice: Notice, computer: str, event: str) -> bool:
+    """Whether it is that event of the Computer, or may have hidden one: its return, or that of the connection."""
     if notice.event == "link:restored":
         return True
     return notice.computer == computer and notice.event in (event, NOTIFY_ENTER_OFFICE)

@@ -15,7 +15,14 @@ from typing import Any
 import anyio
 import pytest
 
-from smcp_runtime.agent import AsyncAgent, BlobChanged, BlobUnavailable, UploadFailed, UploadUnsupported
+from smcp_runtime.agent import (
+    AsyncAgent,
+    BlobChanged,
+    BlobUnavailable,
+    UploadFailed,
+    UploadUnsupported,
+    chunk_fetcher,
+)
 from smcp_runtime.server.app import Running
 from smcp_runtime.wire.backoff import Backoff
 from smcp_runtime.wire.errors import ConfigValidationError, MalformedReplyError, NetworkError, PeerError
@@ -27,6 +34,7 @@ pytestmark = pytest.mark.anyio
 
 OFFICE = "office-1"
 BIG = random.Random(1).randbytes(1_500_000)
+NOT_THERE = {"code": 404, "message": "Computer with name 'pc' not found", "details": {"computer_name": "pc"}}
 
 
 def agent_of(url: str, **options: Any) -> AsyncAgent:
@@ -257,6 +265,108 @@ async def test_a_download_goes_on_where_a_lost_connection_left_it() -> None:
             assert (await agent.read_blob("pc", "h1", parallel=1)).data == BIG
         assert source.offsets.count(0) == 1
         await agent.close()
+
+
+@pytest.mark.spec("C-BLOB-36", "W-AGT-10")
+@pytest.mark.parametrize("parallel", [1, 4])
+async def test_a_download_goes_on_when_the_computer_returns_later_than_the_agent(parallel: int) -> None:
+    source = BlobSource(BIG)
+    async with ScriptedServer() as server, Relay(server.port) as relay:
+        agent = agent_of(relay.url, backoff=Backoff(initial=0.01))
+        await agent.connect()
+        away, refused = False, 0
+
+        def lose_both(request: Any) -> Any:
+            nonlocal away, refused
+            if away:
+                refused += 1
+                return NOT_THERE
+            answer = source(request)
+            if len(source.offsets) == 3:
+                away = True
+                relay.cut()
+            return answer
+
+        server.answers["client:get_blob"] = lose_both
+        async with anyio.create_task_group() as tasks:
+
+            async def read() -> None:
+                with anyio.fail_after(10):
+                    assert (await agent.read_blob("pc", "h1", parallel=parallel)).data == BIG
+
+            tasks.start_soon(read)
+            await server.until(lambda: refused >= 2)
+            away = False
+            await server.emit("notify:enter_office", {"office_id": OFFICE, "computer": "pc"})
+        assert source.offsets.count(0) == 1
+        await agent.close()
+
+
+@pytest.mark.spec("C-BLOB-36", "W-ERR-30")
+async def test_a_download_goes_on_when_a_server_that_ends_cuts_off_the_computer_before_the_agent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(chunk_fetcher, "LOSS_FOLLOWS", 30.0)
+    source = BlobSource(BIG)
+    async with ScriptedServer() as server, Relay(server.port) as relay:
+        agent = agent_of(relay.url, backoff=Backoff(initial=0.01))
+        await agent.connect()
+        refused = anyio.Event()
+
+        def refuse_once(request: Any) -> Any:
+            if len(source.offsets) == 3 and not refused.is_set():
+                refused.set()
+                return NOT_THERE
+            return source(request)
+
+        server.answers["client:get_blob"] = refuse_once
+        async with anyio.create_task_group() as tasks:
+
+            async def read() -> None:
+                with anyio.fail_after(10):
+                    assert (await agent.read_blob("pc", "h1", parallel=1)).data == BIG
+
+            tasks.start_soon(read)
+            await refused.wait()
+            await server.kick()
+        await agent.close()
+
+
+@pytest.mark.spec("C-BLOB-36")
+async def test_a_computer_that_does_not_return_after_a_loss_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = BlobSource(BIG)
+    async with ScriptedServer() as server, Relay(server.port) as relay:
+        agent = agent_of(relay.url, backoff=Backoff(initial=0.01))
+        await agent.connect()
+
+        def leave(request: Any) -> Any:
+            if source.offsets:
+                monkeypatch.setattr(chunk_fetcher, "RESUME_WAIT", 0.05)
+                return NOT_THERE
+            relay.cut()
+            return source(request)
+
+        server.answers["client:get_blob"] = leave
+        with anyio.fail_after(10), pytest.raises(PeerError) as gone:
+            await agent.read_blob("pc", "h1")
+        assert gone.value.wire_code == 404
+        await agent.close()
+
+
+@pytest.mark.spec("W-ERR-30")
+@pytest.mark.parametrize("answered", [0, 2])
+async def test_a_computer_that_goes_while_the_agent_stays_ends_a_download(
+    computer: ScriptedComputer, agent: AsyncAgent, monkeypatch: pytest.MonkeyPatch, answered: int
+) -> None:
+    monkeypatch.setattr(chunk_fetcher, "LOSS_FOLLOWS", 0.05)
+    source = BlobSource(BIG)
+    refused: list[Any] = []
+    computer.answers["client:get_blob"] = lambda request: (
+        source(request) if len(source.offsets) < answered else refused.append(request) or NOT_THERE
+    )
+    with pytest.raises(PeerError):
+        await agent.read_blob("pc", "h1", parallel=1)
+    assert len(refused) == 1
 
 
 async def test_a_file_that_cannot_be_written_is_the_callers_error(
