@@ -8,19 +8,15 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
-import os
-import secrets
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from os import PathLike
 from pathlib import Path
-from typing import IO
 
-import anyio.to_thread
 import msgspec
 
 from ..wire.documents import DocumentSummary, GetDpeRet
-from ..wire.errors import ConfigValidationError, MalformedReplyError, PeerError, SmcpError
+from ..wire.errors import MalformedReplyError, PeerError, SmcpError
 from ..wire.mime import is_text
 from ..wire.payload import reason_of
 from ..wire.protocol import ABSOLUTE_CAP, DPE_TIMEOUT, FINDER_PAGE_MAX
@@ -32,6 +28,7 @@ from .room import Room
 from .tool_blobs import handles, put_back
 from .tool_result import CallToolResult
 from .upload import Source, Uploaded, upload
+from .whole_file import WholeFile
 
 BLOB_URI = "a2c-blob:"
 SKILL_DIR = "${TFROBOT_SKILL_DIR}"
@@ -180,29 +177,19 @@ class Channels(Requests):
             ConfigValidationError: The file cannot be written.
         """
         target = Path(path)
-        try:
-            file = await anyio.to_thread.run_sync(_beside, target)
-        except OSError as error:
-            raise ConfigValidationError(
-                f"the file cannot be written: {error.strerror}",
-                field="path",
-                retry_hint="name a file that can be written",
-            ) from error
-        sink = _FileSink(file)
+        file = await WholeFile.for_target(target)
         try:
             facts = await download(
                 self._chunks(computer, blob_handle),
                 blob_handle,
-                sink,
+                file,
                 limit=limit,
                 parallel=parallel,
                 progress=progress,
             )
-            file.close()
-            await anyio.to_thread.run_sync(os.replace, file.name, target)
+            await file.finish()
         except BaseException:
-            file.close()
-            os.unlink(file.name)
+            file.discard()
             raise
         return SavedBlob(target, facts.total_size, facts.mime_type, facts.sha256)
 
@@ -312,26 +299,6 @@ class Channels(Requests):
                 if not (again and reason_of(refusal.payload) == "gone"):
                     raise
         raise AssertionError("unreachable")
-
-
-class _FileSink:
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-
-    async def restart(self) -> None:
-        def empty() -> None:
-            self._file.seek(0)
-            self._file.truncate()
-
-        await anyio.to_thread.run_sync(empty)
-
-    async def write(self, data: bytes) -> None:
-        await anyio.to_thread.run_sync(self._file.write, data)
-
-
-def _beside(target: Path) -> IO[bytes]:
-    """A new file in the directory of the target, so that a rename finishes it."""
-    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.part").open("xb")
 
 
 def _skill_file(ret: GetSkillRet, *, text: str | None = None, blob_handle: str | None = None) -> SkillFile:

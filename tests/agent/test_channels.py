@@ -8,7 +8,9 @@ import hashlib
 import io
 import os
 import random
-from collections.abc import AsyncIterator
+import resource
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -369,12 +371,61 @@ async def test_a_computer_that_goes_while_the_agent_stays_ends_a_download(
     assert len(refused) == 1
 
 
-async def test_a_file_that_cannot_be_written_is_the_callers_error(
-    computer: ScriptedComputer, agent: AsyncAgent, tmp_path: Path
+@pytest.mark.parametrize("name", ["missing/out", ".", "directory"])
+async def test_a_file_that_cannot_be_written_is_the_callers_error_before_anything_is_read(
+    computer: ScriptedComputer, agent: AsyncAgent, tmp_path: Path, name: str
 ) -> None:
+    (tmp_path / "directory").mkdir()
     with pytest.raises(ConfigValidationError) as refused:
-        await agent.save_blob("pc", "h1", tmp_path / "missing" / "out")
+        await agent.save_blob("pc", "h1", tmp_path / name)
     assert refused.value.field == "path"
+    assert computer.requests("client:get_blob") == []
+
+
+@pytest.fixture
+def full_beyond() -> Iterator[Callable[[int], None]]:
+    """Lets no file of this process grow beyond so many bytes, as a full disk would."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("room", [1_000_000, len(BIG) - 4096])
+async def test_a_disk_that_becomes_full_is_the_callers_error_and_leaves_nothing_behind(
+    computer: ScriptedComputer,
+    agent: AsyncAgent,
+    tmp_path: Path,
+    full_beyond: Callable[[int], None],
+    room: int,
+) -> None:
+    computer.answers["client:get_blob"] = BlobSource(BIG)
+    full_beyond(room)
+    with pytest.raises(ConfigValidationError) as refused:
+        await agent.save_blob("pc", "h1", tmp_path / "out")
+    assert refused.value.field == "path"
+    assert os.listdir(tmp_path) == []
+
+
+async def test_a_download_cancelled_while_its_file_is_renamed_is_cancelled(
+    computer: ScriptedComputer, agent: AsyncAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computer.answers["client:get_blob"] = BlobSource(b"abc")
+    renamed, goes_on = threading.Event(), threading.Event()
+    replace = os.replace
+
+    def slowly(*paths: Any) -> None:
+        replace(*paths)
+        renamed.set()
+        goes_on.wait(5)
+
+    monkeypatch.setattr(os, "replace", slowly)
+    saving = asyncio.create_task(agent.save_blob("pc", "h1", tmp_path / "out"))
+    assert await asyncio.to_thread(renamed.wait, 5)
+    saving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await saving
+    goes_on.set()
+    assert os.listdir(tmp_path) == ["out"]
 
 
 # --- blobs of tool results ---
