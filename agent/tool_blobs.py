@@ -123,7 +123,8 @@ def _others(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _marked(item: Mapping[str, Any], mark: str) -> bool:
-    places: Iterable[Any] = (item.get("_meta"), (item.get("resource") or {}).get("_meta"))
+    resource = item.get("resource")
+    places: Iterable[Any] = (item.get("_meta"), resource.get("_meta") if isinstance(resource, Mapping) else None)
     return any(isinstance(meta, Mapping) and meta.get(mark) is True for meta in places)
 
 

@@ -531,6 +531,22 @@ async def test_a_shortened_text_is_whole_again(computer: ScriptedComputer, agent
     assert result.content[1]["_meta"] == {"k": 1}
 
 
+@pytest.mark.spec("C-BLOB-39", "W-CALL-26")
+@pytest.mark.parametrize("resource_value", ["x", ["x"], 5, True])
+async def test_an_item_whose_resource_is_no_object_gets_its_bytes_like_any_other(
+    computer: ScriptedComputer, agent: AsyncAgent, resource_value: Any
+) -> None:
+    source = BlobSource(b"bytes")
+    item = moved("image", source) | {"resource": resource_value}
+    pointer = moved("resource", source)
+    pointer["resource"]["uri"] = "a2c-text:1"
+    computer.answers["client:get_blob"] = source
+    computer.answers["client:tool_call"] = lambda _request: {"content": [item, pointer]}
+    first, second = (await agent.tool_call("pc", "demo__odd")).content
+    assert (base64.b64decode(first["data"]), first["resource"]) == (b"bytes", resource_value)
+    assert base64.b64decode(second["resource"]["blob"]) == b"bytes"
+
+
 # --- uploads ---
 
 
