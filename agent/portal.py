@@ -20,6 +20,7 @@ GRACE = 1.0
 """Seconds a call of another thread may go on after the end was asked for, before it is cancelled."""
 LAST_WAIT = 5.0
 """Seconds until the thread is left to itself; a source that blocks a thread cannot be cancelled."""
+NOT_CONNECTED = "not_connected"
 
 R = TypeVar("R")
 
@@ -50,12 +51,12 @@ class LoopThread:
         try:
             future = portal.start_task_soon(function)
         except RuntimeError:
-            raise NetworkError("not connected", code="not_connected", details={"executed": "no"}) from None
+            raise NetworkError("not connected", code=NOT_CONNECTED, details={"executed": "no"}) from None
         try:
             return future.result()
         except CancelledError:
             if self._stopping:
-                raise NetworkError("closed meanwhile", code="not_connected", details={"executed": "unknown"}) from None
+                raise NetworkError("closed meanwhile", code=NOT_CONNECTED, details={"executed": "unknown"}) from None
             raise
         except BaseException:
             future.cancel()

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import suppress
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 from ..wire.errors import NetworkError, SmcpError
 from .client import AsyncAgent
 from .notices import Notice, Notices
-from .portal import LoopThread
+from .portal import NOT_CONNECTED, LoopThread
 from .tool_cache import ToolCache
 
 P = ParamSpec("P")
@@ -33,20 +34,27 @@ def _blocking(
 
 
 def _iterating(
-    method: Callable[Concatenate[AsyncAgent, P], AsyncGenerator[R, None]],
+    method: Callable[Concatenate[AsyncAgent, P], AsyncGenerator[R, None]], *, follows: bool = False
 ) -> Callable[Concatenate[Agent, P], Iterator[R]]:
-    """The same generator, each item waited for."""
+    """The same generator, each item waited for; one that `follows` ends with the Agent."""
 
     def call(self: Agent, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
         async def begin() -> AsyncGenerator[R, None]:
             return method(self._agent, *args, **kwargs)
 
         items = self._run(begin)
+        begun = False
         try:
             while (item := self._run(lambda: anext(items, _END))) is not _END:
+                begun = True
                 yield cast(R, item)
+        except NetworkError as error:
+            if not (follows and begun and error.code == NOT_CONNECTED):
+                raise
         finally:
-            self._run(items.aclose)
+            # A loop that another thread stopped meanwhile has closed its generators itself.
+            with suppress(NetworkError):
+                self._run(items.aclose)
 
     functools.update_wrapper(call, method)
     return call
@@ -75,9 +83,10 @@ class Agent:
         self._loop: LoopThread | None = None
 
     def _run(self, function: Callable[[], Awaitable[R]]) -> R:
-        if self._loop is None:
-            raise NetworkError("not connected", code="not_connected", details={"executed": "no"})
-        return self._loop.run(function)
+        loop = self._loop  # another thread may close meanwhile
+        if loop is None:
+            raise NetworkError("not connected", code=NOT_CONNECTED, details={"executed": "no"})
+        return loop.run(function)
 
     # --- life ---
 
@@ -93,9 +102,11 @@ class Agent:
 
     def close(self) -> None:
         """As `AsyncAgent.close`."""
-        if self._loop is not None:
-            if self._loop.is_here:
-                self._run(self._agent.close)
+        loop = self._loop
+        if loop is not None:
+            if loop.is_here:
+                with suppress(NetworkError):  # another thread closed it first
+                    loop.run(self._agent.close)
             self._stop()
 
     def _stop(self) -> None:
@@ -192,9 +203,9 @@ class Agent:
     resolve_blobs = _blocking(AsyncAgent.resolve_blobs)
     documents = _blocking(AsyncAgent.documents)
     open_document = _blocking(AsyncAgent.open_document)
-    follow_desktop = _iterating(AsyncAgent.follow_desktop)
-    follow_skills = _iterating(AsyncAgent.follow_skills)
-    follow_documents = _iterating(AsyncAgent.follow_documents)
+    follow_desktop = _iterating(AsyncAgent.follow_desktop, follows=True)
+    follow_skills = _iterating(AsyncAgent.follow_skills, follows=True)
+    follow_documents = _iterating(AsyncAgent.follow_documents, follows=True)
 
 
 class BlockingNotices:

@@ -258,6 +258,34 @@ def test_a_blob_streams_to_plain_code(office: tuple[str, ScriptedComputer]) -> N
         assert agent.read_blob("pc", "h1").data == source.data
 
 
+def test_following_ends_with_an_agent_that_another_thread_closes(office: tuple[str, ScriptedComputer]) -> None:
+    url, computer = office
+    computer.answers["client:get_skills"] = lambda request: {"skills": [], "req_id": request["req_id"]}
+    agent = Agent(url, name="ada", office=OFFICE)
+    agent.connect()
+    following = agent.follow_skills("pc")
+    assert next(following) == ()
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(agent.close).result(10)
+    assert list(following) == []
+
+
+def test_a_stream_may_be_left_after_its_agent_was_closed_but_does_not_end_as_if_it_were_whole(
+    office: tuple[str, ScriptedComputer],
+) -> None:
+    url, computer = office
+    computer.answers["client:get_blob"] = BlobSource(bytes(600_000))
+    agent = Agent(url, name="ada", office=OFFICE)
+    agent.connect()
+    left, read_on = agent.stream_blob("pc", "h1"), agent.stream_blob("pc", "h1")
+    next(left)
+    next(read_on)
+    agent.close()
+    left.close()  # type: ignore[attr-defined]
+    with pytest.raises(NetworkError):
+        next(read_on)
+
+
 def test_a_forked_child_is_refused_rather_than_left_waiting_and_its_parent_goes_on(
     office: tuple[str, ScriptedComputer],
 ) -> None:
