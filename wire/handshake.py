@@ -38,11 +38,12 @@ def request_url(url: str, socketio_path: str, version: str) -> str:
     `url` does not count: where the Server mounts Socket.IO is `socketio_path` (W-ARCH-3).
 
     Raises:
-        ConfigValidationError: The URL has no host, or a scheme other than http, https, ws, wss.
+        ConfigValidationError: The URL has no host, one that cannot exist, or a scheme other than http, https, ws, wss.
     """
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018  raises for a port that is no number
+        (parts.hostname or "").encode("idna")  # raises for a label no resolver takes
     except ValueError as error:
         raise ConfigValidationError("not a URL", code="invalid_url", field="url") from error
     scheme = _SCHEMES.get(parts.scheme)

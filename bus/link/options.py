@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -17,6 +18,9 @@ from ...wire.protocol import ACK_BUDGET, DEFAULT_TRANSPORTS, NAMESPACE, PROTOCOL
 AuthPayload = Mapping[str, Any]
 AuthSource = AuthPayload | Callable[[], AuthPayload | Awaitable[AuthPayload]] | None
 """Credentials, or a function (may be a coroutine function) asked for fresh ones at every attempt (W-AUTH-8)."""
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class LinkOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +59,13 @@ class LinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not self.namespace.startswith("/"):
             raise ConfigValidationError("a namespace starts with /", field="namespace")
+        for name, value in self.headers.items():
+            if not (isinstance(name, str) and _HEADER_NAME.fullmatch(name)):
+                raise ConfigValidationError("the name of a header is one word of ASCII", field="headers")
+            if not isinstance(value, str) or _CONTROL.search(value):
+                raise ConfigValidationError(
+                    "the value of a header is text without line breaks", field=f"headers.{name}"
+                )
         if isinstance(self.auth, Mapping):
             encode_auth(self.auth)
 

@@ -28,13 +28,27 @@ from smcp_runtime.wire.handshake import (
         ("http://h?a2c%5Fversion=1.0.0", "/socket.io", "http://h/socket.io/?a2c_version=0.4.0"),
         ("http://h/elsewhere?x=1#fragment", "/socket.io", "http://h/socket.io/?x=1&a2c_version=0.4.0"),
         ("http://[::1]:8000", "/socket.io", "http://[::1]:8000/socket.io/?a2c_version=0.4.0"),
+        ("http://büro_1.example.", "/socket.io", "http://büro_1.example./socket.io/?a2c_version=0.4.0"),
     ],
 )
 def test_the_version_joins_the_query_and_everything_else_stays(url: str, path: str, expected: str) -> None:
     assert request_url(url, path, "0.4.0") == expected
 
 
-@pytest.mark.parametrize("url", ["", "localhost:8000", "ftp://h", "http://", "http://h:port", "http://[::1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "localhost:8000",
+        "ftp://h",
+        "http://",
+        "http://h:port",
+        "http://[::1",
+        f"http://{'a' * 64}.example",
+        f"http://{'ä' * 64}.example",
+        "http://a..example",
+    ],
+)
 def test_what_is_no_server_address_is_refused_with_its_field(url: str) -> None:
     with pytest.raises(ConfigValidationError) as refused:
         request_url(url, "/socket.io", "0.4.0")

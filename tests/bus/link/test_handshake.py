@@ -338,6 +338,26 @@ async def test_credentials_no_server_would_take_are_refused_before_anything_is_s
     assert (refused.value.field, refused.value.code) == ("auth", "too_large")
 
 
+@pytest.mark.spec("W-AUTH-1")
+@pytest.mark.parametrize(
+    ("headers", "field"),
+    [
+        ({"x-token": "s3cret\r\nx-other: 1"}, "headers.x-token"),
+        ({"x-token": "s3cret\0"}, "headers.x-token"),
+        ({"x-token": 5}, "headers.x-token"),
+        ({"x-token": None}, "headers.x-token"),
+        ({"x token": "s3cret"}, "headers"),
+        ({"": "s3cret"}, "headers"),
+        ({5: "s3cret"}, "headers"),
+    ],
+)
+def test_headers_that_cannot_be_sent_are_refused_and_not_quoted(headers: dict[str, str], field: str) -> None:
+    with pytest.raises(ConfigValidationError) as refused:
+        link_to("http://127.0.0.1:1", headers=headers)
+    assert refused.value.field == field
+    assert "s3cret" not in str(refused.value)
+
+
 @pytest.mark.spec("W-AUTH-1", "W-AUTH-2")
 async def test_headers_travel_with_every_request_and_an_empty_auth_is_an_empty_object() -> None:
     seen = []
