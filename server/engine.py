@@ -41,6 +41,7 @@ class Socket(AsyncSocket):  # type: ignore[misc]
 
     server: Engine
     connected: bool
+    upgrading: bool
 
     def __init__(self, server: Engine, sid: str, address: str) -> None:
         super().__init__(server, sid)
@@ -48,6 +49,7 @@ class Socket(AsyncSocket):  # type: ignore[misc]
         self.peer = ""
         self.loop = asyncio.get_running_loop()
         self._websocket: WebSocket | None = None
+        self._probing: WebSocket | None = None
         self._waiting: deque[str] = deque()
         self._unsent = 0
         self._news = asyncio.Event()
@@ -116,8 +118,8 @@ class Socket(AsyncSocket):  # type: ignore[misc]
                 timer.cancel()
         self._news.set()
         self.server.forget(self)
-        if self._websocket is not None:
-            await self._websocket.close()
+        if (ws := self._websocket or self._probing) is not None:
+            await ws.close()
 
     def schedule_ping(self) -> None:
         """Starts the next round of the heartbeat."""
@@ -156,17 +158,25 @@ class Socket(AsyncSocket):  # type: ignore[misc]
             await ws.close()
 
     async def _probe(self, ws: WebSocket) -> bool:
-        """The upgrade of a polling connection; what is sent meanwhile waits for the new transport."""
-        self.upgrading = True
+        """The upgrade of a polling connection; what is sent meanwhile waits for the new transport.
+
+        One at a time and soon over: the limits count connections, not WebSockets, and a poll is not held meanwhile.
+        """
+        if self.upgrading or self.upgraded or self.closing:
+            return False
+        self.upgrading, self._probing = True, ws
         try:
-            if await ws.read() != parts.PROBE:
-                return False
-            ws.write(parts.PROBED)
-            self.push(parts.NOOP)  # ends a poll that is waiting
-            self.upgraded = await ws.read() == parts.UPGRADE and not self.closed
-            return bool(self.upgraded)
+            async with asyncio.timeout(parts.PROBE_TIMEOUT):
+                if await ws.read() != parts.PROBE:
+                    return False
+                ws.write(parts.PROBED)
+                self.push(parts.NOOP)  # ends a poll that is waiting
+                self.upgraded = await ws.read() == parts.UPGRADE and not self.closed
+                return bool(self.upgraded)
+        except TimeoutError:
+            return False
         finally:
-            self.upgrading = False
+            self.upgrading, self._probing = False, None
 
     async def _take(self, frame: str) -> None:
         """Handles one packet from the client."""

@@ -17,6 +17,8 @@ PING, UPGRADE, NOOP = "2", "5", "6"
 PROBE, PROBED = "2probe", "3probe"
 CLOSE_TIMEOUT = 2.0
 """Seconds a peer has to take part in closing a WebSocket."""
+PROBE_TIMEOUT = 3.0
+"""Seconds an upgrade may take. Shorter than the patience of our own clients, which poll on when theirs has ended."""
 _SEPARATOR = "\x1e"
 
 

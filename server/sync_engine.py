@@ -87,15 +87,18 @@ class SyncSocket(LibrarySocket):  # type: ignore[misc]
 
     server: SyncEngine
     connected: bool
+    upgrading: bool
 
     def __init__(self, server: SyncEngine, sid: str, address: str) -> None:
         super().__init__(server, sid)
         self.address = address
         self.peer = ""
         self._websocket: ThreadedWebSocket | None = None
+        self._probing: ThreadedWebSocket | None = None
         self._unsent = 0
         self._counting = threading.Lock()
         self._ending = threading.Lock()
+        self._upgrade = threading.Lock()
         self._heartbeat: Timer | None = None
         self._idle: Timer | None = None
 
@@ -152,6 +155,8 @@ class SyncSocket(LibrarySocket):  # type: ignore[misc]
             if timer is not None:
                 timer.cancel()
         self.server.forget(self)
+        if (probing := self._probing) is not None:
+            probing.cut()
         if self._websocket is not None:
             # The writer closes politely; a peer that does not read would keep it from that.
             self.server.clock.call_later(parts.CLOSE_TIMEOUT, self._websocket.cut)
@@ -204,17 +209,24 @@ class SyncSocket(LibrarySocket):  # type: ignore[misc]
         ws.close()
 
     def _probe(self, ws: ThreadedWebSocket) -> bool:
-        """The upgrade of a polling connection; what is sent meanwhile waits for the new transport."""
-        self.upgrading = True
+        """The upgrade of a polling connection, as `engine.Socket` has it."""
+        if not self._upgrade.acquire(blocking=False):
+            return False
+        self.upgrading, self._probing = True, ws
+        patience = self.server.clock.call_later(parts.PROBE_TIMEOUT, ws.cut)
         try:
-            if ws.wait() != parts.PROBE:
+            # Looked at after `_probing` is set, so that a `close` in another thread either is seen or sees us.
+            if self.closing or ws.wait() != parts.PROBE:
                 return False
             ws.send(parts.PROBED)
             self.push(parts.NOOP)  # ends a poll that is waiting
             self.upgraded = ws.wait() == parts.UPGRADE and not self.closed
             return bool(self.upgraded)
         finally:
-            self.upgrading = False
+            patience.cancel()
+            self.upgrading, self._probing = False, None
+            if not self.upgraded:
+                self._upgrade.release()
 
     def _take(self, frame: str) -> None:
         """Handles one packet from the client."""
