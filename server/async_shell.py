@@ -51,7 +51,7 @@ class AsyncShell(Shell):
         super().__init__(options)
         self.server = _SocketServer(async_mode=async_mode, **self.socketio_options())
         self.engine: Engine = self.server.eio
-        self.engine.set_up(options.limits, self._receive, websocket, client_address)
+        self.engine.set_up(options.limits, self._receive, self.ended, websocket, client_address)
         self.server.on("connect", self._connect, namespace=NAMESPACE)
         self.server.on("disconnect", self._disconnect, namespace=NAMESPACE)
         self._alarm: asyncio.TimerHandle | None = None

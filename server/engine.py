@@ -113,6 +113,7 @@ class Socket(AsyncSocket):  # type: ignore[misc]
         if self.closed or self.closing:
             return
         await super().close(wait=False, abort=abort, reason=reason)
+        self.server.ended(self)
         for timer in (self._heartbeat, self._idle):
             if timer is not None:
                 timer.cancel()
@@ -203,6 +204,7 @@ class Engine(engineio.AsyncServer):  # type: ignore[misc]
     """The Engine.IO server under a shell, which completes it with `set_up` before the first request."""
 
     receiver: Receiver
+    ended: Callable[[Socket], None]
     limits: Limits
     client_address: Callable[[dict[str, Any]], str]
     _async: dict[str, Any]
@@ -216,11 +218,13 @@ class Engine(engineio.AsyncServer):  # type: ignore[misc]
         self,
         limits: Limits,
         receiver: Receiver,
+        ended: Callable[[Socket], None],
         websocket: Callable[..., Any],
         client_address: Callable[[dict[str, Any]], str],
     ) -> None:
         """Completes the construction, which the Socket.IO library begins."""
-        self.limits, self.receiver, self.client_address = limits, receiver, client_address
+        self.limits, self.client_address = limits, client_address
+        self.receiver, self.ended = receiver, ended
         self._addresses = AddressBook(limits.connections_per_address)
         self._async = {**self._async, "websocket": websocket}
 

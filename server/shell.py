@@ -119,6 +119,11 @@ class Shell:
         self.carry_out(self.rooms.disconnected(sid))
         return socket
 
+    def ended(self, socket: Peer) -> None:
+        """A connection that is over; its session ends too where python-socketio does not know of it yet (W-ROOM-25)."""
+        if socket.peer:
+            self.dismiss(socket.peer)
+
     def complain(self, socket: Peer) -> None:
         """Notes a packet that is none."""
         who = identify(address=socket.address, sid=socket.peer)

@@ -151,6 +151,7 @@ class SyncSocket(LibrarySocket):  # type: ignore[misc]
         if not self._ending.acquire(blocking=False):
             return
         super().close(wait=False, abort=abort, reason=reason)
+        self.server.ended(self)
         for timer in (self._heartbeat, self._idle):
             if timer is not None:
                 timer.cancel()
@@ -251,6 +252,7 @@ class SyncEngine(engineio.Server):  # type: ignore[misc]
     """The threaded Engine.IO server under a shell, which completes it with `set_up` before the first request."""
 
     receiver: Callable[[SyncSocket, str], None]
+    ended: Callable[[SyncSocket], None]
     limits: Limits
     clock: Clock
     _async: dict[str, Any]
@@ -260,9 +262,16 @@ class SyncEngine(engineio.Server):  # type: ignore[misc]
         self._addresses = AddressBook(None)
         self._counting = threading.Lock()
 
-    def set_up(self, limits: Limits, receiver: Callable[[SyncSocket, str], None], clock: Clock) -> None:
+    def set_up(
+        self,
+        limits: Limits,
+        receiver: Callable[[SyncSocket, str], None],
+        ended: Callable[[SyncSocket], None],
+        clock: Clock,
+    ) -> None:
         """Completes the construction, which the Socket.IO library begins."""
-        self.limits, self.receiver, self.clock = limits, receiver, clock
+        self.limits, self.clock = limits, clock
+        self.receiver, self.ended = receiver, ended
         self._addresses = AddressBook(limits.connections_per_address)
         self._async = {**self._async, "websocket": ThreadedWebSocket}
 

@@ -18,7 +18,7 @@ from ..wire.protocol import CONNECTION_REFUSED, NAMESPACE
 from ..wire.version import on_path
 from .auth import Credentials, why_denied_sync
 from .options import ServerOptions
-from .shell import Shell
+from .shell import Peer, Shell
 from .sync_clock import Clock, Timer
 from .sync_engine import SyncEngine, SyncSocket
 from .version_gate import WsgiVersionGate
@@ -39,7 +39,7 @@ class SyncShell(Shell):
         self.clock = Clock()
         self.server = _SocketServer(async_mode="threading", async_handlers=False, **self.socketio_options())
         self.engine: SyncEngine = self.server.eio
-        self.engine.set_up(options.limits, self._receive, self.clock)
+        self.engine.set_up(options.limits, self._receive, self.ended, self.clock)
         self.server.on("connect", self._connect, namespace=NAMESPACE)
         self.server.on("disconnect", self._disconnect, namespace=NAMESPACE)
         self._lock = threading.Lock()
@@ -50,6 +50,10 @@ class SyncShell(Shell):
         """Ends every connection; members are told as if each had left (W-ROOM-25)."""
         self.engine.shutdown()
         self.clock.stop()
+
+    def ended(self, socket: Peer) -> None:
+        with self._lock:
+            super().ended(socket)
 
     def _receive(self, socket: SyncSocket, frame: str) -> None:
         """One Engine.IO message."""

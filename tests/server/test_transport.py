@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import threading
 from collections.abc import AsyncIterator
+from typing import Any
 
 import aiohttp
 import anyio
@@ -18,6 +20,7 @@ from smcp_runtime.wire.protocol import POLLING_PACKETS_MAX
 from support.office import request
 from support.raw_socket import SEPARATOR, RawPeer, member, raw_peer
 from support.servers import Serving, open_options, serving
+from support.waiting import until
 
 pytestmark = [pytest.mark.anyio]
 
@@ -154,6 +157,38 @@ async def test_a_peer_that_answers_no_heartbeat_is_gone_after_interval_and_timeo
         pc.send_raw = deaf  # type: ignore[method-assign]
         assert "notify:leave_office" in await ag.next(lambda frame: "notify:" in frame)
         await pc.until_closed()
+
+
+@pytest.mark.spec("W-ROOM-25", "W-ROOM-6", "W-ERR-30")
+async def test_a_peer_that_goes_while_its_connect_is_being_answered_leaves_its_office(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(kind) as server, raw_peer(server.url, transport="polling") as peer:
+        manager = server.shell.server.manager  # type: ignore[attr-defined]
+        connect, gone, gone_on_a_loop = manager.connect, threading.Event(), asyncio.Event()
+
+        # The library tells the peer first and takes note afterwards; with threads anything may happen in between.
+        def late(sid: str, namespace: str) -> Any:
+            gone.wait(10)
+            return connect(sid, namespace)
+
+        async def late_on_a_loop(sid: str, namespace: str) -> Any:
+            await gone_on_a_loop.wait()
+            return await connect(sid, namespace)
+
+        monkeypatch.setattr(manager, "connect", late if kind == "wsgi" else late_on_a_loop)
+        connecting = asyncio.create_task(peer.send("0/smcp,"))
+        await peer.next(lambda frame: frame.startswith("0/smcp"))
+        try:
+            assert await peer.join("agent", "ag") == [True, None]
+            await peer.send_raw("1")
+            await until(lambda: len(server.shell.rooms) == 0, 5)
+        finally:
+            gone.set()
+            gone_on_a_loop.set()
+            await asyncio.gather(connecting, return_exceptions=True)
+        async with member(server.url, "agent", "ag") as again:
+            await again.settle()
 
 
 @pytest.mark.spec("W-ARCH-2")
