@@ -50,7 +50,7 @@ class Socket(AsyncSocket):  # type: ignore[misc]
         self.loop = asyncio.get_running_loop()
         self._websocket: WebSocket | None = None
         self._probing: WebSocket | None = None
-        self._waiting: deque[str] = deque()
+        self._waiting: deque[parts.Ready] = deque()
         self._unsent = 0
         self._news = asyncio.Event()
         self._heartbeat: asyncio.TimerHandle | None = None
@@ -63,8 +63,9 @@ class Socket(AsyncSocket):  # type: ignore[misc]
         elif self.closed:
             return
         else:
-            self._waiting.append(frame)
-            self._unsent += len(frame)
+            ready = parts.Ready(frame)
+            self._waiting.append(ready)
+            self._unsent += ready.size
             self._news.set()
             fine = self._unsent <= self.server.limits.unsent_bytes
         if not fine and not self.closing:
@@ -87,8 +88,8 @@ class Socket(AsyncSocket):  # type: ignore[misc]
             except TimeoutError:
                 raise exceptions.QueueEmpty from None
         frames = [self._waiting.popleft() for _ in range(min(len(self._waiting), POLLING_PACKETS_MAX))]
-        self._unsent -= sum(map(len, frames))
-        return [parts.Ready(frame) for frame in frames]
+        self._unsent -= sum(ready.size for ready in frames)
+        return frames
 
     async def handle_post_request(self, environ: dict[str, Any]) -> None:
         """Receives a polling payload, whole or not at all.
@@ -147,7 +148,7 @@ class Socket(AsyncSocket):  # type: ignore[misc]
             self.connected = self.upgraded = True
         self._websocket = ws
         while self._waiting:
-            frame = self._waiting.popleft()
+            frame = self._waiting.popleft().frame
             if frame != parts.NOOP:
                 ws.write(frame)
         try:

@@ -27,12 +27,23 @@ class BadPayload(exceptions.EngineIOError):  # type: ignore[misc]
 
 
 class Ready:
-    """A packet that is already text, for the library's payload encoder."""
+    """A packet that is already text and waits to be sent; the library's payload encoder takes it.
 
-    __slots__ = ("frame",)
+    Attributes:
+        size: Bytes it takes, here and on its way.
+    """
+
+    __slots__ = ("_kept", "size")
 
     def __init__(self, frame: str) -> None:
-        self.frame = frame
+        # One emoji makes Python keep a text at four bytes a character, so only ASCII waits as text.
+        self._kept = frame if frame.isascii() else frame.encode()
+        self.size = len(self._kept)
+
+    @property
+    def frame(self) -> str:
+        """The text."""
+        return self._kept if isinstance(self._kept, str) else self._kept.decode()
 
     def encode(self, b64: bool = False) -> str:
         """The text."""

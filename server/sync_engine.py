@@ -106,10 +106,11 @@ class SyncSocket(LibrarySocket):  # type: ignore[misc]
         """Sends an Engine.IO text packet without waiting. A peer that lets too much pile up is cut off."""
         if self.closed:
             return
+        ready = parts.Ready(frame)
         with self._counting:
-            self._unsent += len(frame)
+            self._unsent += ready.size
             fine = self._unsent <= self.server.limits.unsent_bytes
-        self.queue.put(parts.Ready(frame))
+        self.queue.put(ready)
         if not fine and not self.closing:
             self.server.logger.warning("%s does not read what it is sent, closing", self.sid)
             self.server.clock.call_later(0, lambda: self._end(self.server.reason.TRANSPORT_ERROR))
@@ -133,7 +134,7 @@ class SyncSocket(LibrarySocket):  # type: ignore[misc]
         if frames[-1] is None:
             self.queue.put(frames.pop())  # for whoever polls after us
         with self._counting:
-            self._unsent -= sum(len(ready.frame) for ready in frames)
+            self._unsent -= sum(ready.size for ready in frames)
         return frames
 
     def handle_post_request(self, environ: dict[str, Any]) -> None:
@@ -205,8 +206,8 @@ class SyncSocket(LibrarySocket):  # type: ignore[misc]
         with contextlib.suppress(OSError, exceptions.QueueEmpty):
             while frames := self.poll():
                 for ready in frames:
-                    if ready.frame != parts.NOOP:
-                        ws.send(ready.frame)
+                    if (frame := ready.frame) != parts.NOOP:
+                        ws.send(frame)
         ws.close()
 
     def _probe(self, ws: ThreadedWebSocket) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from aiohttp.web import WebSocketResponse
 
-from .engine_parts import CLOSE_TIMEOUT
+from .engine_parts import CLOSE_TIMEOUT, Ready
 
 _TEXT = 0x81
 
@@ -100,7 +100,7 @@ class AsgiWebSocket:
         self._handler = handler
         self._unsent_max: int = server.limits.unsent_bytes
         self._message_max: int = server.max_http_buffer_size
-        self._outbox: deque[str] = deque()
+        self._outbox: deque[Ready] = deque()
         self._unsent = 0
         self._news = asyncio.Event()
         self._ending = False
@@ -127,8 +127,9 @@ class AsgiWebSocket:
     def write(self, text: str) -> bool:
         if self._ending:
             return True
-        self._outbox.append(text)
-        self._unsent += len(text)
+        ready = Ready(text)
+        self._outbox.append(ready)
+        self._unsent += ready.size
         self._news.set()
         return self._unsent <= self._unsent_max
 
@@ -163,9 +164,9 @@ class AsgiWebSocket:
         with contextlib.suppress(Exception):
             while self._outbox or not self._ending:
                 while self._outbox:
-                    text = self._outbox.popleft()
-                    await self._send({"type": "websocket.send", "text": text})
-                    self._unsent -= len(text)
+                    ready = self._outbox.popleft()
+                    await self._send({"type": "websocket.send", "text": ready.frame})
+                    self._unsent -= ready.size
                 self._news.clear()
                 if not self._ending:
                     await self._news.wait()

@@ -7,6 +7,7 @@ import contextlib
 import json
 import threading
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -16,6 +17,7 @@ import pytest
 from smcp_runtime.server import engine_parts, security_log
 from smcp_runtime.server.engine_parts import CLOSE_TIMEOUT
 from smcp_runtime.server.limits import Limits
+from smcp_runtime.server.websockets import AsgiWebSocket, WebSocket
 from smcp_runtime.wire.protocol import POLLING_PACKETS_MAX
 from support.office import request
 from support.raw_socket import SEPARATOR, RawPeer, member, raw_peer
@@ -234,6 +236,40 @@ async def test_a_peer_that_does_not_read_is_cut_off_and_slows_nobody(kind: str) 
         await asyncio.sleep(CLOSE_TIMEOUT + 0.5)
         stuck.resume_reading()
         await stuck.until_closed(2)
+
+
+@pytest.mark.spec("W-SRV-5")
+@pytest.mark.parametrize("letter", ["x", "\u00e9", "\u20ac", "\U0001f600"])
+async def test_what_waits_for_a_peer_that_does_not_poll_is_counted_in_bytes(kind: str, letter: str) -> None:
+    options = open_options(limits=Limits(unsent_bytes=1_000_000))
+    filler = letter * (300_000 // len(letter.encode()))
+    async with (
+        serving(kind, options) as server,
+        member(server.url, "agent", "ag") as ag,
+        aiohttp.ClientSession() as http,
+    ):
+        stuck = RawPeer(http, f"{server.url}/socket.io", {"a2c_version": "0.4.0"})
+        await stuck.open_polling()
+        await stuck.send("0/smcp,")
+        await stuck.start("server:join_office", {"role": "computer", "name": "stuck", "office_id": "o1"})
+        await ag.next(lambda frame: "notify:enter_office" in frame)
+        for n in range(4):
+            assert not ag.frames, f"cut after {n} packets"
+            event = json.dumps(["client:get_tools", request("stuck", filler=filler)], ensure_ascii=False)
+            await ag.send(f"2/smcp,{100 + n}{event}")
+            if n < 3:
+                await ag.settle()
+        await ag.next(lambda frame: "notify:leave_office" in frame)
+
+
+@pytest.mark.spec("W-SRV-5")
+def test_what_waits_for_the_writer_of_a_websocket_is_counted_in_bytes() -> None:
+    async def nobody(_: WebSocket) -> None: ...
+
+    limits = SimpleNamespace(limits=Limits(unsent_bytes=8), max_http_buffer_size=100)
+    ws = AsgiWebSocket(nobody, limits)
+    assert ws.write("4\u20ac\u20ac")
+    assert not ws.write("4x")
 
 
 @pytest.mark.spec("W-SRV-5", "DEC-28", "W-SRV-7")
