@@ -48,15 +48,15 @@ class Access:
         scheme, _, shown = authorization.partition(" ")
         if scheme.lower() == "bearer" and self.fits(shown.strip()):
             return "allowed"
-        return "allowed" if cookie and hmac.compare_digest(cookie.encode(), self.pass_of().encode()) else "no_token"
+        return "allowed" if cookie and _same(cookie, self.pass_of()) else "no_token"
 
     def fits(self, shown: str) -> bool:
         """Whether this is the token."""
-        return self._token is not None and hmac.compare_digest(shown.encode(), self._token.encode())
+        return self._token is not None and _same(shown, self._token)
 
     def pass_of(self) -> str:
         """What a browser shows in place of the token, until the endpoint starts anew."""
-        return hmac.new(self._key, (self._token or "").encode(), hashlib.sha256).hexdigest()
+        return hmac.new(self._key, _bytes(self._token or ""), hashlib.sha256).hexdigest()
 
 
 def is_loopback(name: str) -> bool:
@@ -73,6 +73,15 @@ def split(endpoint: str) -> tuple[str, int]:
     """Host and port of a `HOST:PORT` that was checked before."""
     host, _, port = endpoint.rpartition(":")
     return host.strip("[]"), int(port)
+
+
+def _same(shown: str, secret: str) -> bool:
+    return hmac.compare_digest(_bytes(shown), _bytes(secret))
+
+
+def _bytes(text: str) -> bytes:
+    # A header may hold bytes that are no UTF-8; they arrive as surrogates.
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _name(host: str) -> str:

@@ -11,7 +11,7 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib import resources
 from typing import Final
@@ -54,7 +54,14 @@ async def serve(operations: Operations, access: Access, host: str, port: int) ->
     app = web.Application(client_max_size=BODY_MAX, middlewares=[desk.guard])
     app.add_routes(desk.routes())
     quiet = http_logger(f"{__name__}.requests", lambda address: logger.warning("%s sent no readable request", address))
-    runner = web.AppRunner(app, access_log=None, logger=quiet, handle_signals=False, shutdown_timeout=LAST_REQUESTS)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        logger=quiet,
+        handle_signals=False,
+        shutdown_timeout=LAST_REQUESTS,
+        auto_decompress=False,  # nobody has anything to send that would be worth it
+    )
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port, reuse_address=True)
@@ -135,7 +142,7 @@ class Desk:
         return _json(plain(self._operations.calls(request.query.get("req_id"))))
 
     async def login(self, request: web.Request) -> web.StreamResponse:
-        shown = (await request.post()).get("token")
+        shown = (await _form(request)).get("token")
         if not isinstance(shown, str) or not self._access.fits(shown):
             return web.Response(text=LOGIN, content_type="text/html", status=401)
         welcome = web.Response(status=303, headers={"Location": "./"})
@@ -168,6 +175,22 @@ class Desk:
             self._seen = msgspec.json.encode(plain(await self._operations.view()))
             self._seen_at = now
         return self._seen
+
+
+async def _form(request: web.Request) -> Mapping[str, object]:
+    """What the page for signing in sends.
+
+    Raises:
+        HTTPBadRequest: It is no such form.
+    """
+    # aiohttp would read forms in parts too, which have many more ways to be broken.
+    if request.content_type != "application/x-www-form-urlencoded":
+        raise web.HTTPBadRequest
+    try:
+        return await request.post()
+    # An unknown charset; bytes that are not of it; a body that is broken, or that does not come to its end.
+    except (LookupError, ValueError, web.RequestPayloadError, ConnectionError):
+        raise web.HTTPBadRequest from None
 
 
 def _probe(answer: Health) -> web.Response:

@@ -38,6 +38,7 @@ def test_without_a_token_only_names_of_loopback_are_answered(host: str, verdict:
         (TOKEN, "no_token"),
         ("Bearer ", "no_token"),
         ("Bearer ümläut", "no_token"),
+        ("Bearer \udcff", "no_token"),
         ("", "no_token"),
     ],
 )
@@ -52,6 +53,11 @@ def test_a_browser_shows_a_pass_that_is_not_the_token_and_ends_with_the_endpoint
     assert access.judge(authorization="", cookie=shown, host="x") == "allowed"
     assert Access(TOKEN).judge(authorization="", cookie=shown, host="x") == "no_token"
     assert access.judge(authorization="", cookie="", host="x") == "no_token"
+
+
+def test_a_pass_may_be_any_bytes_and_is_then_not_ours() -> None:
+    assert Access(TOKEN).judge(authorization="", cookie="\udcff", host="x") == "no_token"
+    assert Access(TOKEN + "\udcff").fits(TOKEN + "\udcff")
 
 
 def test_an_endpoint_without_a_token_has_no_pass() -> None:

@@ -147,6 +147,68 @@ async def test_signing_in_gives_a_pass_that_scripts_cannot_read(tmp_path: Path) 
         assert "SameSite=Strict" in cookie
 
 
+@pytest.mark.parametrize("header", [b"Authorization: Bearer \xff\xfe", b"Cookie: smcp_ops=\xff"])
+async def test_a_header_of_any_bytes_is_answered_401(
+    tmp_path: Path, header: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        endpoint(tmp_path, ops_token=TOKEN) as here,
+        await anyio.connect_tcp("127.0.0.1", here.computer.operations.port) as stream,
+    ):
+        await stream.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n" + header + b"\r\n\r\n")
+        with anyio.fail_after(5):
+            assert (await stream.receive()).startswith(b"HTTP/1.1 401 ")
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("application/x-www-form-urlencoded", b"\xff"),
+        ("application/x-www-form-urlencoded; charset=nope", b"token=x"),
+        ("application/x-www-form-urlencoded; charset=hex", b"token=x"),
+        ("multipart/form-data", b"x"),
+        ("multipart/form-data; boundary=x", b"x"),
+        ("application/json", b"{}"),
+    ],
+)
+async def test_signing_in_with_what_is_no_form_is_answered_400(
+    tmp_path: Path, kind: str, body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        endpoint(tmp_path, ops_token=TOKEN) as here,
+        here.client.post(here.url + "/login", data=body, headers={"Content-Type": kind}) as answer,
+    ):
+        assert answer.status == 400
+        assert "Set-Cookie" not in answer.headers
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+@pytest.mark.parametrize(
+    ("header", "body"), [(b"Content-Encoding: gzip", b"token=x"), (b"Content-Encoding: deflate", b"token=\xff")]
+)
+async def test_a_form_that_is_said_to_be_compressed_is_not_unpacked(
+    tmp_path: Path, header: bytes, body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    form = b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n" % len(body)
+    async with (
+        endpoint(tmp_path, ops_token=TOKEN) as here,
+        await anyio.connect_tcp("127.0.0.1", here.computer.operations.port) as stream,
+    ):
+        await stream.send(b"POST /login HTTP/1.1\r\nHost: x\r\n" + form + header + b"\r\n\r\n" + body)
+        with anyio.fail_after(5):
+            assert (await stream.receive()).startswith(b"HTTP/1.1 40")
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+async def test_a_token_of_other_bytes_is_the_wrong_one(tmp_path: Path) -> None:
+    async with endpoint(tmp_path, ops_token=TOKEN) as here:
+        for shown in (b"token=%ff", b"token=%ED%A0%80", b"token="):
+            headers = {"Content-Type": "application/x-www-form-urlencoded"}
+            async with here.client.post(here.url + "/login", data=shown, headers=headers) as answer:
+                assert answer.status == 401
+
+
 async def test_a_page_of_somebody_else_that_gives_its_name_our_address_gets_nothing(tmp_path: Path) -> None:
     async with endpoint(tmp_path) as here:
         for path in PATHS:
