@@ -163,8 +163,12 @@ class Desk:
                     await stream.write(b"data: " + await self._now() + b"\n\n")
                 with anyio.move_on_after(EVERY):
                     await self.closing.wait()
-        except (ConnectionError, TimeoutError):
-            pass  # it has gone, or reads too slowly to be waited for
+        except ConnectionError:
+            pass  # it has gone
+        except TimeoutError:
+            # It reads too slowly to be waited for. Closing would wait for it to read the rest, uncounted from now on.
+            if request.transport is not None:
+                request.transport.abort()
         finally:
             self._streams -= 1
         return stream

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import anyio
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from smcp_runtime.actors.ops import http
 from smcp_runtime.actors.ops.http import STREAMS
 from smcp_runtime.runtime import Computer
 from smcp_runtime.wire.errors import StartupError
@@ -115,6 +117,42 @@ async def test_more_live_pages_than_the_limit_are_refused_and_those_that_left_ma
                 return answer.status == 200
 
         await until(admitted, 10)
+
+
+class Large(msgspec.Struct):
+    """A view that fits into no buffer between the endpoint and whoever looks."""
+
+    at: str = "x" * 8_000_000
+
+
+async def test_a_live_page_that_reads_too_slowly_loses_its_connection_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def large() -> Large:
+        return Large()
+
+    monkeypatch.setattr(http, "STREAMS", 1)
+    monkeypatch.setattr(http, "SLOW_READER", 0.2)
+    monkeypatch.setattr(http, "EVERY", 0.01)
+    async with (
+        endpoint(tmp_path) as here,
+        await anyio.connect_tcp("127.0.0.1", here.computer.operations.port) as slow,
+    ):
+        monkeypatch.setattr(here.computer.operations, "view", large)
+        await slow.send(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+
+        async def admitted() -> bool:
+            async with here.client.get(here.url + "/events") as answer:
+                return answer.status == 200
+
+        assert (await slow.receive()).startswith(b"HTTP/1.1 200 ")
+        await until(admitted, 10)
+        tail = b""
+        with anyio.fail_after(10), suppress(anyio.BrokenResourceError):
+            async for piece in slow:
+                tail = (tail + piece)[-8:]
+        # The connection did not wait for it to read the rest: what it gets breaks off.
+        assert not tail.endswith(b"\r\n")
 
 
 async def test_a_computer_stops_at_once_though_somebody_is_watching(tmp_path: Path) -> None:
