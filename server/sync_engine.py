@@ -241,9 +241,10 @@ class SyncSocket(LibrarySocket):  # type: ignore[misc]
             self.close(wait=False, abort=True, reason=self.server.reason.CLIENT_DISCONNECT)
 
     def _ping(self) -> None:
-        self.push(parts.PING)
         wait = self.server.ping_timeout
+        # First, because the answer may come in another thread before `push` returns, and has to find it.
         self._heartbeat = self.server.clock.call_later(wait, lambda: self._end(self.server.reason.PING_TIMEOUT))
+        self.push(parts.PING)
 
     def _end(self, reason: str) -> None:
         self.close(wait=False, abort=True, reason=reason)
