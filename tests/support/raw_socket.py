@@ -234,5 +234,19 @@ async def member(url: str, role: str, name: str, office: str = "o1", **options: 
         yield peer
 
 
+@contextlib.asynccontextmanager
+async def probing(peer: RawPeer) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+    """A WebSocket opened for the upgrade of a polling peer, on which nothing has been said."""
+    async with aiohttp.ClientSession() as http, http.ws_connect(peer._address(transport="websocket")) as ws:
+        yield ws
+
+
+async def ended(ws: aiohttp.ClientWebSocketResponse) -> None:
+    """Returns once the other side has ended a WebSocket."""
+    with anyio.fail_after(6):
+        while not ws.closed:
+            await ws.receive()
+
+
 async def _started(peer: RawPeer) -> None:
     peer.start_polling()
