@@ -65,14 +65,16 @@ class CommandSource:
             raise SourceFailed(f"its command could not be started: {error.strerror}") from None
 
     async def _run(self, line: str) -> str:
-        process = await anyio.open_process(
-            line,
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=self._directory,
-            env=child_environment(self._environ, {}, windows=_IS_WINDOWS),
-            start_new_session=not _IS_WINDOWS,
-        )
+        # It waits for some turns of the loop and for nobody else; given up half-way, only the shell would be ended.
+        with anyio.CancelScope(shield=True):
+            process = await anyio.open_process(
+                line,
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd=self._directory,
+                env=child_environment(self._environ, {}, windows=_IS_WINDOWS),
+                start_new_session=not _IS_WINDOWS,
+            )
         try:
             output = await _read(process)
             status = await process.wait()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from smcp_runtime.actors.reconcile.config.findings import Findings
@@ -341,6 +343,21 @@ class TestCommands:
             tasks.cancel_scope.cancel()
         await until(lambda: not _is_alive(held))
 
+    @spec("R-INPUT-4", "R-SEC-12", "DEC-8")
+    async def test_what_a_shell_left_running_is_ended_also_when_the_wait_ends_while_it_is_being_opened(
+        self, world: World
+    ) -> None:
+        made = definition("command", command="sleep 1000 & echo $! > new; mv new pid")
+        source, pid = CommandSource(str(world.root), os.environ), world.root / "pid"
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(resolve, ["i"], {"i": made}, {}, Chain(after=[source]), ResolveFor("b"))
+            while not pid.exists():
+                await anyio.lowlevel.checkpoint()
+                time.sleep(0.05)  # noqa: ASYNC251 - the command gets on, and the loop does not
+            held = int(pid.read_text())
+            tasks.cancel_scope.cancel()
+        await until(lambda: not _is_alive(held))
+
     @spec("R-INPUT-19", "R-INPUT-20")
     async def test_it_runs_once_for_each_resolution_and_nothing_is_kept(self, world: World) -> None:
         made = definition("command", command="echo x >> runs; wc -l < runs")
@@ -351,5 +368,5 @@ class TestCommands:
 def _is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
