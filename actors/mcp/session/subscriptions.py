@@ -193,3 +193,6 @@ async def _first(stream: asyncio.Task[None], event: asyncio.Event) -> None:
 async def _end(stream: asyncio.Task[None]) -> None:
     stream.cancel()
     await asyncio.wait([stream])
+    if not stream.cancelled():
+        # It may have broken in that very moment; looked at here, or the event loop complains that nobody did.
+        stream.exception()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import anyio
 import msgspec
@@ -13,7 +17,7 @@ import pytest
 
 from smcp_runtime.actors.mcp.failures import AuthorizationFailed, ConnectionLost, ErrorAnswer, TimeLimitReached
 from smcp_runtime.actors.mcp.reading import read_failure
-from smcp_runtime.actors.mcp.session.subscriptions import updated_uri
+from smcp_runtime.actors.mcp.session.subscriptions import Subscriptions, updated_uri
 from smcp_runtime.wire.errors import AuthError, NetworkError
 from smcp_runtime.wire.messages.mcp import CompleteArgument, LaunchPlan, ReadResource, ResourceUpdated, WatchResources
 
@@ -60,6 +64,37 @@ def test_new_contents_are_told_of_resources_that_a_channel_is_made_of_only() -> 
 
 def test_a_read_without_authorization_is_an_error_of_its_own() -> None:
     assert isinstance(read_failure(AuthorizationFailed(4007, "forbidden")), AuthError)
+
+
+class Breaking:
+    """A session whose announcements break as they are given up: no server does that at a given turn of the loop."""
+
+    modern = True
+    capabilities = SimpleNamespace(tools_changed=True, resources_changed=False, subscribe=False)
+
+    def __init__(self) -> None:
+        self.opened = asyncio.Event()
+
+    async def listen(self, _uris: Sequence[str], on_open: Callable[[Sequence[str]], None]) -> None:
+        on_open(())
+        self.opened.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            raise ConnectionLost("the pipe closed")
+
+
+async def test_a_stream_that_breaks_in_the_moment_its_session_ends_leaves_no_error_nobody_looked_at() -> None:
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
+    session = Breaking()
+    keeping = asyncio.create_task(Subscriptions(cast(Any, session), lambda _: None).keep())
+    await session.opened.wait()
+    keeping.cancel()
+    await asyncio.wait([keeping])
+    del keeping
+    gc.collect()
+    assert complaints == []
 
 
 @pytest.mark.spec("C-DOC-22", "C-GEN-14")
