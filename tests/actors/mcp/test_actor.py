@@ -108,6 +108,20 @@ def sloppy(bundle_id: str, *, tools: bool) -> LaunchPlan:
     return LaunchPlan(bundle_id, f"{bundle_id} (display)", "stdio", command=sys.executable, args=("-c", script))
 
 
+def failing(script: str, secret: str, reconnect: ReconnectPolicy = NEVER) -> LaunchPlan:
+    """A server that is a script, which has a secret in its environment and ends."""
+    return LaunchPlan(
+        "bad",
+        "bad (display)",
+        "stdio",
+        command=sys.executable,
+        args=("-c", script),
+        env={"TOKEN": secret},
+        secrets=(secret,),
+        reconnect=reconnect,
+    )
+
+
 class TestServing:
     @spec("R-MCP-24", "R-LIFE-23")
     async def test_a_started_server_is_connected_and_lists_its_tools_in_its_own_order(self, host: Host) -> None:
@@ -280,16 +294,7 @@ class TestFailingStarts:
     ) -> None:
         script = f"import sys; print('boom: no database for {SECRET}', file=sys.stderr); sys.exit(3)"
         once = ReconnectPolicy(initial_delay=0.05, max_delay=0.1, max_retries=1)
-        plan = LaunchPlan(
-            "bad",
-            "bad (display)",
-            "stdio",
-            command=sys.executable,
-            args=("-c", script),
-            secrets=(SECRET,),
-            reconnect=once,
-        )
-        await host.bus.ask(await host.add(plan), StartServer())
+        await host.bus.ask(await host.add(failing(script, SECRET, once)), StartServer())
         await host.until("bad", phase="parked")
         why = r"the server .*; stderr: boom: no database for \[REDACTED\]"
         down, parked = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
@@ -686,16 +691,7 @@ class TestSecrets:
     @spec("R-INPUT-23")
     async def test_a_secret_that_the_server_prints_is_not_in_its_status(self, host: Host) -> None:
         script = "import sys; print('token is hunter22', file=sys.stderr); sys.exit(5)"
-        plan = LaunchPlan(
-            "bad",
-            "bad (display)",
-            "stdio",
-            command=sys.executable,
-            args=("-c", script),
-            secrets=("hunter22",),
-            reconnect=NEVER,
-        )
-        await host.bus.ask(await host.add(plan), StartServer())
+        await host.bus.ask(await host.add(failing(script, "hunter22")), StartServer())
         status = await host.until("bad", phase="parked")
         assert "hunter22" not in repr(status)
         assert status.stderr_tail == ("token is [REDACTED]",)
@@ -704,18 +700,8 @@ class TestSecrets:
     @pytest.mark.parametrize("before", [f"{'x' * 292}", f"{'x' * 500}"], ids=["reason", "tail"])
     async def test_a_secret_in_a_line_that_is_shown_cut_is_not_shown_in_part(self, host: Host, before: str) -> None:
         after = "y" * (4096 - len(SECRET) + 1) if len(before) > 300 else " refused"
-        script = f"import os, sys; print('{before}' + os.environ['KEY'] + '{after}', file=sys.stderr); sys.exit(3)"
-        plan = LaunchPlan(
-            "bad",
-            "bad (display)",
-            "stdio",
-            command=sys.executable,
-            args=("-c", script),
-            env={"KEY": SECRET},
-            secrets=(SECRET,),
-            reconnect=NEVER,
-        )
-        await host.bus.ask(await host.add(plan), StartServer())
+        script = f"import os, sys; print('{before}' + os.environ['TOKEN'] + '{after}', file=sys.stderr); sys.exit(3)"
+        await host.bus.ask(await host.add(failing(script, SECRET)), StartServer())
         status = await host.until("bad", phase="parked")
         assert status.stderr_tail
         assert not [part for at in range(len(SECRET) - 3) if (part := SECRET[at : at + 4]) in repr(status)]
